@@ -1,0 +1,34 @@
+"""The errors hangscope raises on purpose: each says what happened, to what, and what to do."""
+
+from __future__ import annotations
+
+
+class HangscopeError(Exception):
+    """Root of hangscope's own errors; the command line prints it without a traceback.
+
+    Attributes:
+        exit_code: exit status of the command (report contract: 2 = nothing could be analyzed or wrong usage).
+        advice: what the user can do about it, one sentence, or an empty string.
+    """
+
+    exit_code: int = 2
+
+    def __init__(self, message: str, advice: str = "") -> None:
+        super().__init__(message)
+        self.advice = advice
+
+
+class InputError(HangscopeError):
+    """An input cannot be had at all: no such path, or nothing readable below it."""
+
+
+class GrammarError(HangscopeError):
+    """A grammar file is wrong; the message names the file and the line."""
+
+
+class RuleError(HangscopeError):
+    """A rule file is wrong; the message names the file and the key."""
+
+
+class UnknownNameError(HangscopeError):
+    """The user asked for a cause, rule or format that does not exist."""
