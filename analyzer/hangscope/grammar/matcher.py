@@ -1,0 +1,201 @@
+"""Matches the text of a line against compiled grammars.
+
+A grammar's alternatives are searched, not anchored: launchers, loggers and other writers may put
+anything around a message. Which alternatives are worth trying is decided by an index of the words
+that their literals hold, so the cost of a line that no grammar knows does not grow with the rules.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from hangscope.model import Value
+
+_WORDS = re.compile(r"[A-Za-z_]{3,}").findall
+_BLANKS = re.compile(r"[ \t]{2,}|\t")
+
+
+def squeeze(text: str) -> str:
+    """The text with every run of blanks as one blank, as the literals of the grammars are written."""
+    return _BLANKS.sub(" ", text) if "  " in text or "\t" in text else text
+
+
+def _hex(text: str) -> int:
+    return int(text, 16)
+
+
+CONVERTERS: dict[str, Callable[[str], Value]] = {"int": int, "hex": _hex, "float": float, "str": str.strip}
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A sample line of a grammar's header: what it must become (kind None: it must not match)."""
+
+    text: str
+    kind: str | None
+    fields: dict[str, Value] | None
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A recognized message: event kind, typed fields, and where in the text it stands."""
+
+    kind: str
+    fields: dict[str, Value]
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """One message shape: an alternative of a grammar's ``start`` rule, compiled.
+
+    Attributes:
+        kind: its alias, the event kind.
+        pattern: regular expression, one named group a field (``field__2`` for its further places).
+        fields: field name -> type name (key of `CONVERTERS`), in order of appearance.
+        literals: strings of which one must be in a matching text; empty when nothing is certain.
+        word: a whole word that every matching text holds, or "".
+        line: line of the grammar file, for error messages.
+    """
+
+    kind: str
+    pattern: str
+    fields: dict[str, str]
+    literals: tuple[str, ...]
+    word: str
+    line: int
+
+
+class Grammar:
+    """The message shapes of one log source."""
+
+    def __init__(
+        self,
+        source: str,
+        about: str,
+        anchors: tuple[str, ...],
+        alternatives: tuple[Alternative, ...],
+        samples: tuple[Sample, ...] = (),
+        file: str = "",
+    ) -> None:
+        self.source = source
+        self.about = about
+        self.anchors = anchors
+        self.alternatives = alternatives
+        self.samples = samples
+        self.file = file
+        self._matchers = tuple(_Matcher(a) for a in alternatives)
+
+    def looks_like(self, text: str) -> bool:
+        """True when the text holds one of the source's literal anchors."""
+        return any(anchor in text for anchor in self.anchors)
+
+    def parse(self, text: str) -> Match | None:
+        """The first alternative, in file order, that is found in the text."""
+        return self.parse_candidates(text, squeeze(text), range(len(self._matchers)))
+
+    def parse_candidates(self, text: str, squeezed: str, candidates: Iterable[int]) -> Match | None:
+        """Like `parse`, but tries only the alternatives with these (ascending) indexes."""
+        for index in candidates:
+            found = self._matchers[index].match(text, squeezed)
+            if found is not None:
+                return found
+        return None
+
+
+class _Matcher:
+    """One alternative with its regular expression compiled on first use (most are never needed)."""
+
+    __slots__ = ("_alternative", "_groups", "_literals", "_search")
+
+    def __init__(self, alternative: Alternative) -> None:
+        self._alternative = alternative
+        self._literals = alternative.literals
+        self._search: Callable[[str], re.Match[str] | None] | None = None
+        self._groups: tuple[tuple[str, str, Callable[[str], Value]], ...] = ()
+
+    def match(self, text: str, squeezed: str) -> Match | None:
+        literals = self._literals
+        if literals and not any(literal in squeezed for literal in literals):
+            return None
+        search = self._search or self._compile()
+        found = search(text)
+        if found is None:
+            return None
+        fields: dict[str, Value] = {}
+        for group, name, convert in self._groups:
+            value = found.group(group)
+            if value is not None and name not in fields:
+                fields[name] = convert(value)
+        return Match(self._alternative.kind, fields, found.start(), found.end())
+
+    def _compile(self) -> Callable[[str], re.Match[str] | None]:
+        compiled = re.compile(self._alternative.pattern)
+        types = self._alternative.fields
+        self._groups = tuple(
+            (group, group.split("__")[0], CONVERTERS[types[group.split("__")[0]]]) for group in compiled.groupindex
+        )
+        self._search = compiled.search
+        return compiled.search
+
+
+class GrammarSet:
+    """All grammars together, with an index from words to the alternatives that need them."""
+
+    def __init__(self, grammars: tuple[Grammar, ...]) -> None:
+        self.grammars = grammars
+        self._by_word: dict[str, list[tuple[int, int]]] = {}
+        self._always: list[tuple[int, int]] = []
+        for g, grammar in enumerate(grammars):
+            for a, alternative in enumerate(grammar.alternatives):
+                if alternative.word:
+                    self._by_word.setdefault(alternative.word, []).append((g, a))
+                else:
+                    self._always.append((g, a))
+        # most lines need the wordless alternatives' literal checks only, so check them here in one go
+        self._always_literals = [
+            (literal, place) for place in self._always for literal in self._alternative(place).literals
+        ]
+        self._unconditional = [place for place in self._always if not self._alternative(place).literals]
+
+    def _alternative(self, place: tuple[int, int]) -> Alternative:
+        return self.grammars[place[0]].alternatives[place[1]]
+
+    def kinds(self) -> dict[str, tuple[str, ...]]:
+        """Event kind -> names of the fields it can have."""
+        found: dict[str, dict[str, None]] = {}
+        for grammar in self.grammars:
+            for alternative in grammar.alternatives:
+                found.setdefault(alternative.kind, {}).update(dict.fromkeys(alternative.fields))
+        return {kind: tuple(names) for kind, names in found.items()}
+
+    def parse(self, text: str) -> list[tuple[Grammar, Match]]:
+        """What the text says: at most one match a grammar, in the order of the grammars."""
+        places: set[tuple[int, int]] = set(self._unconditional)
+        by_word = self._by_word
+        for word in set(_WORDS(text)):
+            if word in by_word:
+                places.update(by_word[word])
+        squeezed = squeeze(text)
+        for literal, place in self._always_literals:
+            if literal in squeezed:
+                places.add(place)
+        if not places:
+            return []
+        candidates: dict[int, list[int]] = {}
+        for g, a in sorted(places):
+            candidates.setdefault(g, []).append(a)
+        found = []
+        for g, indexes in candidates.items():
+            match = self.grammars[g].parse_candidates(text, squeezed, indexes)
+            if match is not None:
+                found.append((self.grammars[g], match))
+        return found
+
+    def looks_known(self, text: str) -> bool:
+        """True when any grammar's anchor is in the text (for counting what was not understood)."""
+        return any(grammar.looks_like(text) for grammar in self.grammars)
