@@ -1,0 +1,29 @@
+"""Fixtures that several test modules share: the checkout's places and a report per case, made once a session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import score_fixtures
+
+
+@pytest.fixture(scope="session")
+def checkout() -> Path:
+    """Root of the checkout."""
+    return Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session")
+def report_of() -> Callable[[score_fixtures.Case], score_fixtures.Json]:
+    """The JSON report on a case; each case is analyzed once however many tests look at its report."""
+    made: dict[str, score_fixtures.Json] = {}
+
+    def report(case: score_fixtures.Case) -> score_fixtures.Json:
+        if case.name not in made:
+            made[case.name] = score_fixtures.analyze(case.logs)
+        return made[case.name]
+
+    return report
