@@ -1,0 +1,145 @@
+"""Turns a report into plain dictionaries and lists with the keys of the report contract, in a fixed order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hangscope.model import (
+    CollectiveState,
+    Evidence,
+    Finding,
+    JobInfo,
+    RankState,
+    Report,
+    SourceRecord,
+    StoryStep,
+)
+from hangscope.report.printable import printable
+from hangscope.report.spans import confidence_word
+from hangscope.report.times import iso_time
+
+Plain = dict[str, Any]
+"""What `json.dumps` takes: the values are strings, numbers, None, lists and dictionaries of these."""
+
+
+def to_dict(report: Report) -> Plain:
+    """The report as the contract writes it; text is made printable, so no reader needs to do it again."""
+    return {
+        "schema_version": report.schema_version,
+        "hangscope_version": report.hangscope_version,
+        "job": _job(report.job),
+        "verdict": _finding(report.verdict),
+        "findings": [_finding(finding) for finding in report.findings],
+        "collectives": [_collective(state) for state in report.collectives],
+        "ranks": [_rank(state) for state in report.ranks],
+        "story": [_step(step) for step in report.story],
+        "next_steps": [_advice(step.text, step.command) for step in report.next_steps],
+        "sources": [_source(source) for source in report.sources],
+        "warnings": [_prose(warning) for warning in report.warnings],
+    }
+
+
+def _job(job: JobInfo) -> Plain:
+    return {
+        "world_size": job.world_size,
+        "ranks_seen": list(job.ranks_seen),
+        "hosts": [printable(host) for host in job.hosts],
+        "torch_version": _version(job.torch_version),
+        "nccl_version": _version(job.nccl_version),
+        "cuda_version": _version(job.cuda_version),
+        "driver_version": _version(job.driver_version),
+        "launcher": _optional(job.launcher),
+        "first_time": job.first_time,
+        "last_time": job.last_time,
+    }
+
+
+def _finding(finding: Finding) -> Plain:
+    return {
+        "cause": finding.cause,
+        "role": str(finding.role),
+        "title": printable(finding.title),
+        "ranks": list(finding.ranks),
+        "affected_ranks": list(finding.affected_ranks),
+        "hosts": [printable(host) for host in finding.hosts],
+        "confidence": round(finding.confidence, 3),
+        "confidence_word": confidence_word(finding.confidence),
+        "explanation": _prose(finding.explanation),
+        "remedies": [_advice(remedy.text, remedy.command) for remedy in finding.remedies],
+        "evidence": [_evidence(evidence) for evidence in finding.evidence],
+        "explained_by": finding.explained_by,
+        "rule": finding.rule,
+        "time": iso_time(finding.time),
+    }
+
+
+def _evidence(evidence: Evidence) -> Plain:
+    return {
+        "file": printable(evidence.at.file),
+        "line": evidence.at.line,
+        "text": printable(evidence.text),
+        "why": _prose(evidence.why),
+    }
+
+
+def _collective(state: CollectiveState) -> Plain:
+    return {
+        "group": printable(state.group),
+        "group_size": state.group_size,
+        "seq": state.seq,
+        "op": printable(state.op),
+        "arrived": list(state.arrived),
+        "missing": list(state.missing),
+        # JSON has only strings for keys; numbers in order all the same
+        "differing": {str(rank): printable(state.differing[rank]) for rank in sorted(state.differing)},
+    }
+
+
+def _rank(state: RankState) -> Plain:
+    return {
+        "rank": state.rank,
+        "host": _optional(state.host),
+        "pid": state.pid,
+        "gpu": _optional(state.gpu),
+        "state": state.state,
+        "where": _optional(state.where),
+        "last_seen": state.last_seen,
+    }
+
+
+def _step(step: StoryStep) -> Plain:
+    return {
+        "time": step.time,
+        "ranks": list(step.ranks),
+        "text": _prose(step.text),
+        "evidence": [_evidence(evidence) for evidence in step.evidence],
+    }
+
+
+def _source(source: SourceRecord) -> Plain:
+    return {
+        "file": printable(source.file),
+        "kind": source.kind,
+        "lines": source.lines,
+        "bytes": source.bytes,
+        "unrecognized": source.unrecognized,
+        "error": None if source.error is None else _prose(source.error),
+    }
+
+
+def _advice(text: str, command: str | None) -> Plain:
+    return {"text": _prose(text), "command": None if command is None else _prose(command)}
+
+
+def _version(version: str | tuple[str, ...] | None) -> str | list[str] | None:
+    if version is None or isinstance(version, str):
+        return _optional(version)
+    return [printable(one) for one in version]
+
+
+def _optional(text: str | None) -> str | None:
+    return None if text is None else printable(text)
+
+
+def _prose(text: str) -> str:
+    return printable(text, keep="\t\n")

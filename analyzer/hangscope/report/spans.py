@@ -1,0 +1,85 @@
+"""Writes many ranks, hosts and numbers in few characters: ``0-3,6``, ``node[001-063]``, ``1,024``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+_NUMBERED = re.compile(r"(.*?)(\d+)(\D*)", re.DOTALL)
+
+
+def fold_numbers(numbers: Iterable[int]) -> str:
+    """``0,1,2,3,6`` as ``0-3,6``; two neighbours stay apart (``0,1``)."""
+    return ",".join(_span(first, last, 0) for first, last in _runs(sorted(set(numbers))))
+
+
+def rank_words(ranks: Iterable[int], *, most: int = 0) -> str:
+    """``rank 5``, ``ranks 0-3,6``; with `most`, no more than so many characters of numbers."""
+    known = sorted(set(ranks))
+    if not known:
+        return "no rank"
+    numbers = fold_numbers(known)
+    if most and len(numbers) > most:
+        shown = numbers[:most].rpartition(",")[0] or numbers[:most]
+        numbers = f"{shown},... ({len(known):,} in all)"
+    return f"rank {numbers}" if len(known) == 1 else f"ranks {numbers}"
+
+
+def fold_hosts(hosts: Iterable[str]) -> str:
+    """``node01, node02, node03, login`` as ``login, node[01-03]``, the way Slurm writes host lists."""
+    series: dict[tuple[str, str, int], list[int]] = {}
+    single: list[str] = []
+    for host in sorted(set(hosts)):
+        found = _NUMBERED.fullmatch(host)
+        # addresses are numbers too, yet nobody reads 10.0.0.[4-7] as four machines at night
+        if found and not re.fullmatch(r"[\d.:]+", host):
+            series.setdefault((found[1], found[3], len(found[2])), []).append(int(found[2]))
+        else:
+            single.append(host)
+    names = list(single)
+    for (before, after, digits), numbers in series.items():
+        if len(numbers) == 1:
+            names.append(f"{before}{numbers[0]:0{digits}d}{after}")
+            continue
+        spans = ",".join(_span(first, last, digits) for first, last in _runs(sorted(numbers)))
+        names.append(f"{before}[{spans}]{after}")
+    return ", ".join(sorted(names))
+
+
+def count_words(count: int, noun: str) -> str:
+    """``1 file``, ``1,024 files``."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def size_words(size_bytes: int) -> str:
+    """``512 bytes``, ``3.4 MB``."""
+    size = float(size_bytes)
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} TB"
+
+
+def confidence_word(confidence: float) -> str:
+    """The contract's words: high from 0.8, medium from 0.5, else low."""
+    if confidence >= 0.8:
+        return "high"
+    return "medium" if confidence >= 0.5 else "low"
+
+
+def _runs(numbers: Sequence[int]) -> list[tuple[int, int]]:
+    runs: list[tuple[int, int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][1] + 1:
+            runs[-1] = (runs[-1][0], number)
+        else:
+            runs.append((number, number))
+    return runs
+
+
+def _span(first: int, last: int, digits: int) -> str:
+    if first == last:
+        return f"{first:0{digits}d}"
+    between = "," if last == first + 1 else "-"
+    return f"{first:0{digits}d}{between}{last:0{digits}d}"

@@ -1,0 +1,189 @@
+"""What stands below the first screen: stuck calls, proof, story, other findings, sources and limits."""
+
+from __future__ import annotations
+
+from rich.text import Text
+
+from hangscope.model import CollectiveState, Finding, Report
+from hangscope.report.printable import one_line
+from hangscope.report.spans import confidence_word, count_words, fold_numbers, rank_words, size_words
+from hangscope.report.terminal.screen import Screen, columns
+from hangscope.report.times import duration_words, seconds_between, split_time
+
+_COLLECTIVES = 4
+_EVIDENCE = 6
+_STEPS = 12
+_FINDINGS = 10
+_SOURCES = 6
+_QUOTE_ROWS = 3
+
+
+def show_collectives(screen: Screen, report: Report) -> None:
+    """Who came to the stuck call, who did not, and who called something else."""
+    states = report.collectives
+    if not states:
+        return
+    screen.heading("Stuck collective" if len(states) == 1 else f"Stuck collectives ({len(states)})")
+    most = len(states) if screen.options.verbose else _COLLECTIVES
+    for index, state in enumerate(states[:most]):
+        if index:
+            screen.blank()
+        _show_collective(screen, state)
+    _show_rest(screen, len(states) - most, "more group")
+
+
+def show_proof(screen: Screen, report: Report) -> None:
+    """The lines that prove the verdict."""
+    evidence = report.verdict.evidence
+    shown_already = len(evidence) == 1 and len(evidence[0].text) < screen.prose_width
+    if not evidence or (shown_already and not screen.options.verbose):
+        return
+    screen.heading("Proof")
+    _show_evidence(screen, report.verdict, indent=1, most=len(evidence) if screen.options.verbose else _EVIDENCE)
+
+
+def show_story(screen: Screen, report: Report) -> None:
+    """What led to what, with times."""
+    steps = report.story
+    if len(steps) < 2 and not screen.options.verbose:
+        return
+    most = len(steps) if screen.options.verbose else _STEPS
+    dates = {split_time(step.time)[0] for step in steps if step.time}
+    one_day = len(dates) == 1
+    screen.heading("How it went" + (f", {next(iter(dates))} (clock of the logs)" if one_day else ""))
+    start = next((step.time for step in steps if step.time), None)
+    table = columns(None, None, None)
+    for step in steps[:most]:
+        passed = seconds_between(start, step.time)
+        clock = split_time(step.time)[1] if one_day else (step.time or "")
+        text = screen.words(step.text)
+        if step.ranks:
+            text = Text(rank_words(step.ranks, most=40) + ": ", style="bold") + text
+        if step.evidence:
+            text.append("\n" + screen.place(step.evidence[0].at), style="dim")
+        text.overflow = "fold"
+        table.add_row(
+            Text(clock or "time ?"), Text(f"+{duration_words(passed)}" if passed and passed > 0 else ""), text
+        )
+    screen.show(table, indent=1, width=screen.prose_width)
+    _show_rest(screen, len(steps) - most, "later step")
+
+
+def show_other_findings(screen: Screen, report: Report) -> None:
+    """Everything else that was found: a line each, or in full with `--verbose`."""
+    others = [finding for finding in report.findings if finding != report.verdict]
+    if not others:
+        return
+    screen.heading("Also found")
+    most = len(others) if screen.options.verbose else _FINDINGS
+    for finding in others[:most]:
+        line = Text.assemble((one_line(finding.cause), "bold"), f" ({_part(finding)}): {one_line(finding.title)}")
+        line.overflow = "fold"
+        row = columns(1, None, gap=1)
+        row.add_row(Text("-"), line)
+        screen.show(row, indent=1)
+        if screen.options.verbose:
+            screen.prose(f"{finding.explanation} (confidence {finding.confidence:.2f}, rule {finding.rule})", indent=3)
+            _show_evidence(screen, finding, indent=3, most=len(finding.evidence))
+    _show_rest(screen, len(others) - most, "more finding")
+
+
+def show_warnings(screen: Screen, report: Report) -> None:
+    """What limits the answer."""
+    if not report.warnings:
+        return
+    screen.heading("What limits this answer")
+    for warning in report.warnings:
+        row = columns(1, None, gap=1)
+        row.add_row(Text("!", style="yellow"), screen.words(warning))
+        screen.show(row, indent=1, width=screen.prose_width)
+
+
+def show_sources(screen: Screen, report: Report) -> None:
+    """What was read, what was not understood, what could not be read."""
+    read = [source for source in report.sources if source.error is None]
+    failed = [source for source in report.sources if source.error is not None]
+    strange = sorted((source for source in read if source.unrecognized), key=lambda s: (-s.unrecognized, s.file))
+    screen.heading("Read")
+    amount = f"{count_words(sum(s.lines for s in read), 'line')}, {size_words(sum(s.bytes for s in read))}"
+    screen.prose(f"{count_words(len(read), 'file')}, {amount}", indent=1)
+    if words := _job_words(report):
+        screen.prose(words, indent=1)
+    if strange:
+        total = sum(source.unrecognized for source in strange)
+        verbs = "looks known but fits" if total == 1 else "look known but fit"
+        screen.prose(f"{count_words(total, 'line')} {verbs} no grammar:", indent=1)
+        most = len(strange) if screen.options.verbose else _SOURCES
+        for source in strange[:most]:
+            screen.prose(f"{source.unrecognized:,} in {one_line(source.file)}", indent=3)
+        _show_rest(screen, len(strange) - most, "more file", indent=3)
+    if failed:
+        screen.prose(f"{count_words(len(failed), 'file')} could not be read:", indent=1, style="yellow")
+        most = len(failed) if screen.options.verbose else _SOURCES
+        for source in failed[:most]:
+            screen.prose(f"{one_line(source.file)}: {source.error}", indent=3)
+        _show_rest(screen, len(failed) - most, "more file", indent=3)
+
+
+def show_last_line(screen: Screen, report: Report) -> None:
+    """The verdict once more: a terminal shows the end first."""
+    verdict = report.verdict
+    screen.blank()
+    line = Text("Verdict: ", style="bold", overflow="fold")
+    line.append(one_line(verdict.title), style="not bold")
+    line.append(f" ({verdict.cause}, {confidence_word(verdict.confidence)}).", style="not bold")
+    screen.show(line)
+    if verdict.cause not in ("no-fault-found", "insufficient-evidence"):
+        screen.show(Text("More: ") + Text(f"hangscope explain {verdict.cause}", style="cyan"))
+
+
+def _show_collective(screen: Screen, state: CollectiveState) -> None:
+    size = f" of {count_words(state.group_size, 'rank')}" if state.group_size is not None else ""
+    line = Text(f"{one_line(state.op)} {state.seq}", style="bold", overflow="fold")
+    line.append(f" in group {one_line(state.group)}{size}", style="not bold")
+    screen.show(line, indent=1)
+    rows = [("arrived", "", state.arrived, ""), ("missing", "bold red", state.missing, "")]
+    calls: dict[str, list[int]] = {}
+    for rank in sorted(state.differing):
+        calls.setdefault(one_line(state.differing[rank]), []).append(rank)
+    rows += [("differing", "bold red", tuple(ranks), f" called {call}") for call, ranks in calls.items()]
+    table = columns(9, None, None)
+    for label, style, members, what in rows:
+        if members:
+            amount = Text(f"{len(members):,}", justify="right")
+            table.add_row(Text(label, style=style), amount, Text(fold_numbers(members) + what, overflow="fold"))
+    screen.show(table, indent=3)
+
+
+def _show_evidence(screen: Screen, finding: Finding, *, indent: int, most: int) -> None:
+    for evidence in finding.evidence[:most]:
+        line = Text(screen.place(evidence.at), style="underline", overflow="fold")
+        if evidence.why:
+            line = Text.assemble(line, f"  {one_line(evidence.why)}", overflow="fold")
+        screen.show(line, indent=indent)
+        screen.quote(evidence, indent=indent + 2, rows=_QUOTE_ROWS)
+    _show_rest(screen, len(finding.evidence) - most, "more line", indent=indent)
+
+
+def _show_rest(screen: Screen, left: int, noun: str, indent: int = 1) -> None:
+    if left > 0:
+        screen.prose(f"and {count_words(left, noun)} (--verbose shows all)", indent=indent, style="dim")
+
+
+def _part(finding: Finding) -> str:
+    return f"explained by {finding.explained_by}" if finding.explained_by else str(finding.role)
+
+
+def _job_words(report: Report) -> str:
+    words = []
+    for name, version in (
+        ("torch", report.job.torch_version),
+        ("NCCL", report.job.nccl_version),
+        ("CUDA", report.job.cuda_version),
+        ("driver", report.job.driver_version),
+    ):
+        if version:
+            words.append(f"{name} {version if isinstance(version, str) else ' and '.join(version)}")
+    if report.job.launcher:
+        words.append(f"started by {report.job.launcher}")
+    return ", ".join(words)

@@ -1,0 +1,127 @@
+"""The page that the parts of a terminal report write on: width, colours, and the few ways to set text."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+
+from rich import box
+from rich.console import Console, RenderableType
+from rich.padding import Padding
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from hangscope.model import Evidence, Location
+from hangscope.report.options import RenderOptions
+from hangscope.report.printable import one_line, printable, shorten_middle
+
+# Longer lines of prose are hard to read, however wide the terminal is.
+_PROSE_WIDTH = 100
+_NARROWEST = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Glyphs:
+    """The few characters beyond ASCII, and what stands for them where the stream cannot have them."""
+
+    rule: str
+    ellipsis: str
+    box: box.Box
+
+
+_UNICODE = Glyphs("\u2500", "\u2026", box.ROUNDED)
+_ASCII = Glyphs("-", "...", box.ASCII)
+
+
+class Screen:
+    """Collects the page as text. Nothing given to it is ever taken for markup."""
+
+    def __init__(self, options: RenderOptions) -> None:
+        self.options = options
+        self.width = max(options.width, _NARROWEST)
+        unicode_ok = options.encoding.lower().replace("_", "-") in ("utf-8", "utf8")
+        self.glyphs = _UNICODE if unicode_ok else _ASCII
+        self._page = io.StringIO()
+        self._console = Console(
+            file=self._page,
+            width=self.width,
+            color_system="standard" if options.color else None,
+            force_terminal=options.color,
+            no_color=not options.color,
+            legacy_windows=False,
+            markup=False,
+            emoji=False,
+            highlight=False,
+        )
+
+    @property
+    def prose_width(self) -> int:
+        return min(self.width, _PROSE_WIDTH)
+
+    def text(self) -> str:
+        """The page, in characters that its encoding has."""
+        page = "\n".join(line.rstrip() for line in self._page.getvalue().split("\n"))
+        return page.encode(self.options.encoding, "backslashreplace").decode(self.options.encoding)
+
+    def blank(self) -> None:
+        self._console.print()
+
+    def heading(self, title: str) -> None:
+        """Start a part of the page."""
+        before = Text(f"{self.glyphs.rule * 2} ", style="blue") + Text(title, style="bold") + Text(" ")
+        room = self.prose_width - before.cell_len
+        self._console.print()
+        self._console.print(before + Text(self.glyphs.rule * max(room, 0), style="blue"), overflow="fold")
+
+    def panel(self, title: str, content: Text, style: str) -> None:
+        self._console.print(
+            Panel(
+                content,
+                title=Text(title, style=f"bold {style}"),
+                title_align="left",
+                border_style=style,
+                box=self.glyphs.box,
+                width=self.prose_width,
+            )
+        )
+
+    def show(self, content: RenderableType, *, indent: int = 0, width: int | None = None) -> None:
+        """Print something of rich's making."""
+        self._console.print(Padding(content, (0, 0, 0, indent)), width=width or self.width)
+
+    def prose(self, text: str, *, indent: int = 0, style: str = "") -> None:
+        """Plain words, wrapped; line ends in it stay."""
+        self.show(self.words(text, style), indent=indent, width=self.prose_width)
+
+    def command(self, command: str, *, indent: int) -> None:
+        """A command, never wrapped and never decorated, so that it can be copied as it stands."""
+        for line in printable(command, keep="\n").strip("\n").split("\n"):
+            content = Text(" " * indent) + Text(line, style="cyan")
+            self._console.print(content, soft_wrap=True, no_wrap=True, overflow="ignore", crop=False)
+
+    def quote(self, evidence: Evidence, *, indent: int, rows: int) -> None:
+        """A line of a log, over a few rows at most; of longer ones the middle is left out."""
+        # wrapping at blanks leaves the ends of the rows unused
+        room = (self.width - indent - 8) * rows
+        self.show(Text(self.shorten(evidence.text, room), overflow="fold"), indent=indent)
+
+    def shorten(self, text: str, limit: int) -> str:
+        return shorten_middle(one_line(text), limit, f" {self.glyphs.ellipsis} ")
+
+    def words(self, text: str, style: str = "") -> Text:
+        """Text from anywhere, made safe."""
+        return Text(printable(text.replace("\t", "    "), keep="\n"), style=style, overflow="fold")
+
+    def place(self, at: Location) -> str:
+        """``file:line``, or the file alone for what has no lines."""
+        name = one_line(at.file)
+        return name if at.line is None else f"{name}:{at.line}"
+
+
+def columns(*widths: int | None, gap: int = 2) -> Table:
+    """A table without lines: a column for each entry, of that width, or as wide as it likes."""
+    table = Table.grid(padding=(0, gap, 0, 0))
+    for width in widths:
+        table.add_column(width=width, overflow="fold")
+    return table

@@ -1,0 +1,366 @@
+"""Hand-made reports that the format tests render: each one a night that somebody had."""
+
+from __future__ import annotations
+
+from hangscope.model import (
+    CollectiveState,
+    Evidence,
+    Finding,
+    JobInfo,
+    Location,
+    NextStep,
+    RankState,
+    Remedy,
+    Report,
+    Role,
+    SourceRecord,
+    StoryStep,
+)
+
+_NOON = 1777636800.0  # 2026-05-01T12:00:00
+
+
+def _line(file: str, number: int | None, text: str, why: str) -> Evidence:
+    return Evidence(Location(file, number), text, why)
+
+
+def out_of_memory() -> Report:
+    """Eight ranks on two hosts; rank 5 runs out of GPU memory, the others wait for it."""
+    oom = _line(
+        "logs/rank5.log",
+        1841,
+        "[rank5]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 4.00 GiB. GPU 1 has a total capacity"
+        " of 79.15 GiB of which 1.61 GiB is free. Including non-PyTorch memory, this process has 77.53 GiB memory in"
+        " use. Of the allocated memory 71.20 GiB is allocated by PyTorch, and 4.87 GiB is reserved by PyTorch but"
+        " unallocated.",
+        "rank 5's own last words",
+    )
+    watchdog = _line(
+        "logs/rank0.log",
+        2210,
+        "[rank0]:[E501 12:13:09.482913 ProcessGroupNCCL.cpp:632] [Rank 0] Watchdog caught collective operation"
+        " timeout: WorkNCCL(SeqNum=1842, OpType=ALLREDUCE, NumelIn=26214400, NumelOut=26214400, Timeout(ms)=600000)"
+        " ran for 600081 milliseconds before timing out.",
+        "rank 0 waited its whole timeout in the call that rank 5 never made",
+    )
+    store = _line(
+        "logs/rank3.log",
+        2180,
+        "[rank3]:[W501 12:13:11.102394 TCPStore.cpp:125] [c10d] recvValue failed on SocketImpl(fd=82,"
+        " addr=[::ffff:10.0.0.12]:41938): Connection reset by peer",
+        "the store went away with rank 0",
+    )
+    verdict = Finding(
+        cause="gpu-out-of-memory",
+        role=Role.CAUSE,
+        title="Rank 5 on node02 ran out of GPU memory",
+        ranks=(5,),
+        affected_ranks=(0, 1, 2, 3, 4, 6, 7),
+        hosts=("node02",),
+        confidence=0.93,
+        explanation=(
+            "Rank 5 asked for 4.00 GiB on GPU 1 of node02 while 1.61 GiB of 79.15 GiB was free, and died of the"
+            " exception. The 7 other ranks entered all_reduce 1842 of the default group and wait for it; their"
+            " watchdogs stopped them 10 minutes later."
+        ),
+        remedies=(
+            Remedy("Make the micro batch or the sequence length smaller, and run again."),
+            Remedy(
+                "4.87 GiB is reserved but not allocated: let the allocator grow segments instead of keeping them.",
+                "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
+            ),
+        ),
+        evidence=(oom, watchdog),
+        rule="cuda-out-of-memory",
+        time=_NOON + 187.221,
+    )
+    timeout = Finding(
+        cause="watchdog-timeout",
+        role=Role.SYMPTOM,
+        title="Ranks 0-4,6,7 ran into the watchdog timeout of 600 s in all_reduce 1842",
+        ranks=(0, 1, 2, 3, 4, 6, 7),
+        affected_ranks=(),
+        hosts=("node01", "node02"),
+        confidence=0.9,
+        explanation="They waited for rank 5.",
+        remedies=(),
+        evidence=(watchdog,),
+        rule="watchdog-timeout",
+        explained_by="gpu-out-of-memory",
+        time=_NOON + 789.483,
+    )
+    lost = Finding(
+        cause="store-lost",
+        role=Role.SYMPTOM,
+        title="Rank 3 lost the TCPStore on rank 0",
+        ranks=(3,),
+        affected_ranks=(),
+        hosts=("node01",),
+        confidence=0.85,
+        explanation="Rank 0 ended and took the store with it.",
+        remedies=(),
+        evidence=(store,),
+        rule="tcpstore-reset",
+        explained_by="watchdog-timeout",
+        time=_NOON + 791.102,
+    )
+    ranks = tuple(
+        RankState(
+            rank,
+            f"node0{rank // 4 + 1}",
+            41200 + rank,
+            str(rank % 4),
+            "dead" if rank == 5 else "waiting",
+            "train.py:212 forward" if rank == 5 else "train.py:218 backward",
+            "2026-05-01T12:03:07.221" if rank == 5 else f"2026-05-01T12:13:1{rank}.400",
+        )
+        for rank in range(8)
+    )
+    return Report(
+        hangscope_version="0.1.0",
+        job=JobInfo(
+            8,
+            tuple(range(8)),
+            ("node01", "node02"),
+            "2.6.0",
+            "2.21.5",
+            "12.4",
+            None,
+            "torchrun",
+            "2026-05-01T11:58:40",
+            "2026-05-01T12:13:17.400",
+        ),
+        verdict=verdict,
+        findings=(verdict, timeout, lost),
+        collectives=(CollectiveState("0 (default_pg)", 8, 1842, "all_reduce", (0, 1, 2, 3, 4, 6, 7), (5,), {}),),
+        ranks=ranks,
+        story=(
+            StoryStep("2026-05-01T12:03:07.221", (5,), "ran out of GPU memory and died", (oom,)),
+            StoryStep(
+                "2026-05-01T12:13:09.483",
+                (0, 1, 2, 3, 4, 6, 7),
+                "watchdog timeout in all_reduce 1842",
+                (watchdog,),
+            ),
+            StoryStep("2026-05-01T12:13:11.102", (3,), "lost the TCPStore on rank 0", (store,)),
+        ),
+        next_steps=(
+            *(NextStep(remedy.text, remedy.command) for remedy in verdict.remedies),
+            NextStep(
+                "Record what holds the memory at the moment of the failure.",
+                "torch.cuda.memory._record_memory_history(max_entries=100000)",
+            ),
+            NextStep("Have every rank say what NCCL does, next time.", "export NCCL_DEBUG=INFO"),
+        ),
+        sources=tuple(
+            SourceRecord(f"logs/rank{rank}.log", "text", 2200 + rank, 184_000 + rank, 3 if rank == 2 else 0)
+            for rank in range(8)
+        ),
+        warnings=(),
+    )
+
+
+def missing_ranks() -> Report:
+    """1,024 ranks on 128 hosts; one host's ranks never came to a collective, and left no reason."""
+    absent = tuple(range(504, 512))
+    arrived = tuple(rank for rank in range(1024) if rank not in absent and rank != 77)
+    heartbeat = _line(
+        "logs/node064/rank504.log",
+        88120,
+        "2026-05-01 12:00:04,118 INFO trainer: step 48210 loss 2.113 lr 3.0e-05 tokens/s 410233",
+        "the last line that rank 504 wrote",
+    )
+    desync = _line(
+        "logs/node001/rank0.log",
+        90412,
+        "[rank0]:[E501 12:10:05.001212 ProcessGroupNCCL.cpp:1537] [PG ID 0 PG GUID 0(default_pg) Rank 0] Timeout at"
+        " collective: ALLGATHER, #48211; ranks that did not arrive: [504, 505, 506, 507, 508, 509, 510, 511]",
+        "names the ranks that did not come",
+    )
+    verdict = Finding(
+        cause="node-failure",
+        role=Role.CAUSE,
+        title="node064 went away with ranks 504-511",
+        ranks=absent,
+        affected_ranks=arrived,
+        hosts=("node064",),
+        confidence=0.62,
+        explanation=(
+            "All 8 ranks of node064 wrote their last line at 12:00:04 within 40 ms and never came to all_gather 48211,"
+            " in which 1,015 ranks wait. No rank of node064 left an error, so the machine or its network ended, not"
+            " the program."
+        ),
+        remedies=(
+            Remedy("Look at what the kernel of node064 said.", "ssh node064 'dmesg -T | tail -200'"),
+            Remedy(
+                "Ask Slurm whether the node failed.",
+                "sacct -N node064 -S 2026-05-01T11:50 -o jobid,state,nodelist",
+            ),
+            Remedy(
+                "Keep the node out and start again.",
+                "scontrol update nodename=node064 state=drain reason=hang",
+            ),
+        ),
+        evidence=(heartbeat, desync),
+        rule="whole-node-silent",
+        time=_NOON + 4.118,
+    )
+    states = dict.fromkeys(absent, "missing") | {77: "unknown"}
+    ranks = tuple(
+        RankState(
+            rank,
+            f"node{rank // 8 + 1:03d}",
+            9000 + rank,
+            str(rank % 8),
+            states.get(rank, "waiting"),
+            None if rank in states else "parallel_state.py:431 all_gather",
+            "2026-05-01T12:00:04.118" if rank in absent else "2026-05-01T12:10:05",
+        )
+        for rank in range(1024)
+    )
+    return Report(
+        hangscope_version="0.1.0",
+        job=JobInfo(
+            1024,
+            tuple(rank for rank in range(1024) if rank != 77),
+            tuple(f"node{number:03d}" for number in range(1, 129)),
+            "2.7.1",
+            ("2.26.2", "2.26.5"),
+            "12.8",
+            "570.124.06",
+            "srun",
+            "2026-04-30T20:11:00",
+            "2026-05-01T12:10:05",
+        ),
+        verdict=verdict,
+        findings=(verdict,),
+        collectives=(
+            CollectiveState("0 (default_pg)", 1024, 48211, "all_gather", arrived, absent, {77: "all_reduce(numel=1)"}),
+        ),
+        ranks=ranks,
+        story=(
+            StoryStep("2026-05-01T12:00:04.118", absent, "last sign of life", (heartbeat,)),
+            StoryStep("2026-05-01T12:10:05.001", arrived, "timed out in all_gather 48211", (desync,)),
+        ),
+        next_steps=(
+            *(NextStep(remedy.text, remedy.command) for remedy in verdict.remedies),
+            NextStep("Collect the log of rank 77 (node010); there is none."),
+        ),
+        sources=(
+            *(
+                SourceRecord(f"logs/node{rank // 8 + 1:03d}/rank{rank}.log", "text", 90_000, 9_300_000, 0)
+                for rank in range(1024)
+                if rank != 77
+            ),
+            SourceRecord("logs/node010/rank77.log", "unreadable", 0, 0, 0, "Permission denied"),
+        ),
+        warnings=(
+            "The clocks of node064 and node001 differ by 1.4 s; the order of close events is not certain.",
+            "Rank 77 left no log.",
+        ),
+    )
+
+
+def _bare(verdict: Finding, next_steps: tuple[NextStep, ...], warnings: tuple[str, ...], lines: int) -> Report:
+    return Report(
+        hangscope_version="0.1.0",
+        job=JobInfo(None, (0,), (), "2.6.0", None, None, None, None, None, None),
+        verdict=verdict,
+        findings=(verdict,),
+        collectives=(),
+        ranks=(RankState(0, None, None, None, "unknown", None, None),),
+        story=(),
+        next_steps=next_steps,
+        sources=(SourceRecord("train.log", "text", lines, lines * 90, 0),),
+        warnings=warnings,
+    )
+
+
+def no_fault() -> Report:
+    """A job that ended well."""
+    verdict = Finding(
+        cause="no-fault-found",
+        role=Role.CAUSE,
+        title="No fault found: the job ended well",
+        ranks=(),
+        affected_ranks=(),
+        hosts=(),
+        confidence=0.9,
+        explanation="The log ends with the job's regular last words, and nothing in it speaks of a failure.",
+        remedies=(),
+        evidence=(_line("train.log", 812, "destroy_process_group: done", "the regular end"),),
+        rule="no-fault-found",
+    )
+    return _bare(verdict, (), (), 812)
+
+
+def insufficient_evidence() -> Report:
+    """A hang of which only one rank's log is there."""
+    verdict = Finding(
+        cause="insufficient-evidence",
+        role=Role.CAUSE,
+        title="The job hangs, and these logs cannot tell why",
+        ranks=(),
+        affected_ranks=(0,),
+        hosts=(),
+        confidence=0.4,
+        explanation="Rank 0 stopped writing in the middle of a step. Nothing shows what the other ranks do.",
+        remedies=(),
+        evidence=(_line("train.log", 120, "step 118 loss 2.4", "the last line"),),
+        rule="insufficient-evidence",
+    )
+    steps = (
+        NextStep(
+            "Give the logs of all ranks, not of rank 0 only.",
+            "torchrun --log-dir logs --tee 3 train.py",
+        ),
+        NextStep("While it hangs, take a stack of every rank.", "py-spy dump --pid PID > rank0.stack"),
+        NextStep("Next time, have NCCL say what it does.", "export NCCL_DEBUG=INFO NCCL_DEBUG_FILE=nccl.%h.%p.log"),
+    )
+    return _bare(verdict, steps, ("Only rank 0 left a log; the world size is not known.",), 120)
+
+
+def hostile() -> Report:
+    """Everything that a log may do to a terminal, in every place where text of a log is shown."""
+    nasty = (
+        "\x1b[31mred\x1b]0;owned\x07 [bold]markup[/bold] [/] \x00nul \u202egnp.exe :smile: \u200bzero\r\nsecond \x9b2J"
+    )
+    evidence = _line("lo[red]gs/\x1b[2J.log", 1, nasty + " x" * 5000 + " the end matters", nasty)
+    verdict = Finding(
+        cause="python-exception",
+        role=Role.CAUSE,
+        title=nasty,
+        ranks=(0,),
+        affected_ranks=(1,),
+        hosts=(nasty,),
+        confidence=0.5,
+        explanation=nasty,
+        remedies=(Remedy(nasty, nasty),),
+        evidence=(evidence,),
+        rule="python-exception",
+        time=_NOON,
+    )
+    other = Finding("peer-lost", Role.SYMPTOM, nasty, (1,), (), (nasty,), 0.5, nasty, (), (evidence,), "peer-lost")
+    return Report(
+        hangscope_version="0.1.0",
+        job=JobInfo(2, (0, 1), (nasty,), nasty, (nasty, nasty), None, None, nasty, None, None),
+        verdict=verdict,
+        findings=(verdict, other),
+        collectives=(CollectiveState(nasty, 2, 1, nasty, (1,), (), {0: nasty}),),
+        ranks=(
+            RankState(0, nasty, 1, nasty, "dead", nasty, None),
+            RankState(1, None, None, None, "waiting", None, None),
+        ),
+        story=(StoryStep(None, (0,), nasty, (evidence,)),),
+        next_steps=(NextStep(nasty, nasty),),
+        sources=(SourceRecord("lo[red]gs/\x1b[2J.log", "text", 1, 10_000, 1, nasty),),
+        warnings=(nasty,),
+    )
+
+
+SAMPLES = {
+    "out-of-memory": out_of_memory,
+    "missing-ranks": missing_ranks,
+    "no-fault": no_fault,
+    "insufficient-evidence": insufficient_evidence,
+}
