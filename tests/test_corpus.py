@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import subprocess
@@ -13,6 +12,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+import make_layouts
 from score_fixtures import FIXTURES, Case, Json, judge, read_cases
 
 CASES = read_cases()
@@ -87,12 +87,6 @@ def test_same_case_gives_the_same_bytes(name: str, checkout: Path) -> None:
 
 
 def test_layouts_are_fresh() -> None:
-    spec = importlib.util.spec_from_file_location("make_layouts", FIXTURES / "make_layouts.py")
-    assert spec is not None and spec.loader is not None
-    make_layouts = importlib.util.module_from_spec(spec)
-    # dataclasses look their module up by name while it is being executed
-    sys.modules[spec.name] = make_layouts
-    spec.loader.exec_module(make_layouts)
     assert make_layouts.stale() == [], "run python fixtures/make_layouts.py"
 
 
