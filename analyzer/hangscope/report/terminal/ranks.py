@@ -74,9 +74,9 @@ def _show_places(screen: Screen, states: Sequence[RankState]) -> None:
     rows = sorted(together.items(), key=lambda item: (_severity(item[0][0]), -len(item[1]), item[0]))
     most = _ROWS if not screen.options.verbose else len(rows)
     table = columns(None, None, None, None)
-    for (state, where), ranks in rows[:most]:
+    for (name, where), ranks in rows[:most]:
         table.add_row(
-            Text(state, style=_STYLES.get(state, "")),
+            Text(name, style=_STYLES.get(name, "")),
             Text(f"{len(ranks):,}", justify="right"),
             Text(rank_words(ranks, most=48)),
             Text(where, overflow="fold"),

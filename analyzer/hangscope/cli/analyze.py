@@ -1,0 +1,164 @@
+"""Read logs and dumps, and say why the job is stuck."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hangscope.errors import InputError
+from hangscope.report.formats import format_names, load_format
+from hangscope.report.options import RenderOptions
+
+if TYPE_CHECKING:
+    from hangscope.model import Report
+
+Progress = Callable[[int, int], None]
+"""Called with the bytes done and the bytes there are."""
+
+_PROGRESS_FROM_BYTES = 20_000_000
+"""Less than this is read before a bar could be looked at."""
+
+_PAGE_WIDTH = 100
+"""Columns when the output goes to no terminal."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.epilog = (
+        "exit status: 0 when it ran, whatever it found; with --exit-code 1 when a fault was found; "
+        "2 when nothing could be analyzed or the usage was wrong"
+    )
+    parser.add_argument(
+        "paths",
+        nargs="+",
+        metavar="PATH",
+        help="folder, file, archive or glob; - is standard input; all ranks at once is best",
+    )
+    parser.add_argument("--format", choices=format_names(), default="text", help="form of the output (default: text)")
+    parser.add_argument("--exit-code", action="store_true", help="exit with 1 when a fault was found")
+    amount = parser.add_mutually_exclusive_group()
+    amount.add_argument("-q", "--quiet", action="store_true", help="only the verdict, on one line (text)")
+    amount.add_argument("-v", "--verbose", action="store_true", help="every finding, line of evidence and rank (text)")
+    parser.add_argument("--jobs", type=_positive, metavar="N", help="processes to read with (default: one a CPU core)")
+    parser.add_argument(
+        "--rules",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="folder of further rules; may be repeated",
+    )
+    parser.add_argument("--width", type=_positive, metavar="N", help="columns of the output (default: the terminal's)")
+    parser.add_argument(
+        "--color",
+        choices=("auto", "always", "never"),
+        default="auto",
+        help="colours (default: auto; NO_COLOR is respected)",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Analyze, render, and say by the exit status what --exit-code asks for."""
+    # Before the work: a format that cannot be loaded should not cost a wait.
+    output = load_format(args.format)
+    from hangscope import api
+
+    _log_to_stderr(verbose=args.verbose)
+    with _progress_bar() as progress:
+        report = api.analyze(*args.paths, jobs=args.jobs, rules=tuple(args.rules), progress=progress)
+    _check_readable(report)
+    output.render(report, sys.stdout, _options(args))
+    found = report.verdict.cause != "no-fault-found"
+    return 1 if args.exit_code and found else 0
+
+
+def _check_readable(report: Report) -> None:
+    """Nothing read is no analysis (report contract: exit status 2)."""
+    failed = [source for source in report.sources if source.error is not None]
+    if not failed or len(failed) < len(report.sources):
+        return
+    listed = "; ".join(f"{source.file}: {source.error}" for source in failed[:3])
+    rest = f"; and {len(failed) - 3} more" if len(failed) > 3 else ""
+    raise InputError(f"nothing could be read: {listed}{rest}")
+
+
+def _options(args: argparse.Namespace) -> RenderOptions:
+    return RenderOptions(
+        width=args.width or _terminal_width(),
+        color=_color_wanted(args.color),
+        quiet=args.quiet,
+        verbose=args.verbose,
+        encoding=sys.stdout.encoding or "utf-8",
+    )
+
+
+def _color_wanted(choice: str) -> bool:
+    if choice != "auto":
+        return choice == "always"
+    # https://no-color.org: present and not empty
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def _terminal_width() -> int:
+    """Columns of the terminal, also when a pager stands between it and us."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream.isatty() and not os.environ.get("COLUMNS"):
+                return os.get_terminal_size(stream.fileno()).columns or _PAGE_WIDTH
+        except (OSError, ValueError):
+            continue
+    return shutil.get_terminal_size((_PAGE_WIDTH, 24)).columns
+
+
+def _log_to_stderr(*, verbose: bool) -> None:
+    import logging
+
+    level = logging.INFO if verbose else logging.WARNING
+    logging.basicConfig(stream=sys.stderr, level=level, format="hangscope: %(message)s")
+
+
+@contextmanager
+def _progress_bar() -> Iterator[Progress | None]:
+    """A bar on standard error for somebody who waits there, and only if there is something to wait for."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    bar = Bar(
+        TextColumn("reading"),
+        BarColumn(),
+        DownloadColumn(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    )
+    task = bar.add_task("reading", total=None)
+
+    def update(done_bytes: int, total_bytes: int) -> None:
+        if total_bytes > _PROGRESS_FROM_BYTES:
+            bar.start()
+            bar.update(task, completed=done_bytes, total=total_bytes)
+
+    try:
+        yield update
+    finally:
+        bar.stop()
+
+
+def _positive(text: str) -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        number = 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
+    return number

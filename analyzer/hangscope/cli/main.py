@@ -1,0 +1,134 @@
+"""Starts the subcommand that was asked for, and turns every way to fail into a line and an exit status."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import importlib
+import importlib.util
+import os
+import pkgutil
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Protocol, cast
+
+import hangscope
+from hangscope.errors import HangscopeError, InputError
+
+_DEBUG = "HANGSCOPE_DEBUG"
+
+_WRONG = 2
+"""Exit status when nothing could be analyzed, the usage was wrong, or hangscope itself failed."""
+
+_INTERRUPTED = 130
+"""128 + SIGINT, what shells give a program that Ctrl-C ended."""
+
+
+class Command(Protocol):
+    """A module of this folder other than this one; its docstring's first line is its help."""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Declare the options."""
+
+    def run(self, args: argparse.Namespace) -> int:
+        """Do it; returns the exit status."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point of `hangscope`."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    parser = _parser(arguments)
+    if not arguments:
+        parser.print_help(sys.stderr)
+        return _WRONG
+    args = parser.parse_args(arguments)
+    return _guarded(lambda: cast("int", args.run(args)))
+
+
+def command_names() -> tuple[str, ...]:
+    """The subcommands, without importing them."""
+    package = str(Path(__file__).parent)
+    names = (module.name for module in pkgutil.iter_modules([package]))
+    return tuple(sorted(name for name in names if name != "main" and not name.startswith("_")))
+
+
+def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="hangscope",
+        description="Explains why a distributed GPU job is stuck: which rank, on which host, at which line, by which "
+        "log lines, and what to do next.",
+        epilog="Start with: hangscope analyze logs/",
+    )
+    parser.add_argument("--version", action="version", version=f"hangscope {hangscope.__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    # Only the command that is asked for is imported, so that no other can slow it down.
+    asked = next((argument for argument in arguments if not argument.startswith("-")), "")
+    for name in command_names():
+        about = _first_line(name)
+        child = commands.add_parser(name, help=about[:1].lower() + about[1:].rstrip("."), description=about)
+        if name == asked:
+            command = cast("Command", importlib.import_module(f"hangscope.cli.{name}"))
+            command.add_arguments(child)
+            child.set_defaults(run=command.run)
+    if asked and asked not in command_names() and Path(asked).exists():
+        parser.error(f"{asked} is a path, not a command; try: hangscope analyze {asked}")
+    return parser
+
+
+def _first_line(name: str) -> str:
+    """First line of a command's docstring, read without running the module."""
+    spec = importlib.util.find_spec(f"hangscope.cli.{name}")
+    source = getattr(spec.loader, "get_source", lambda _: None)(spec.name) if spec else None
+    return (ast.get_docstring(ast.parse(source or "")) or name).partition("\n")[0]
+
+
+def _guarded(run: Callable[[], int]) -> int:
+    """Run, and let no traceback reach somebody who only wants to know why a job hangs."""
+    try:
+        status = run()
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader has seen enough (`| head`). What is left must not fail again when Python closes the stream.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        _complain("interrupted")
+        return _INTERRUPTED
+    except HangscopeError as error:
+        _complain(str(error), error.advice)
+        return _failed(error.exit_code)
+    except MemoryError:
+        _complain("out of memory", "Give it fewer files at once, or lower --jobs.")
+        return _failed(_WRONG)
+    except OSError as error:
+        # standard output on a full disk, a folder that went away: nothing that a trace would explain
+        _complain(f"{error.strerror or error}" + (f": {error.filename}" if error.filename else ""))
+        return _failed(InputError.exit_code)
+    except Exception as error:  # noqa: BLE001 - the last resort; the trace is one variable away
+        _complain(
+            f"this is a defect of hangscope, not of your job: {type(error).__name__}: {error}",
+            f"Run it again with {_DEBUG}=1 to see the trace, and report it.",
+        )
+        return _failed(_WRONG)
+    return status
+
+
+def _failed(status: int) -> int:
+    """Show the trace of the error at hand when it was asked for."""
+    if os.environ.get(_DEBUG, "") not in ("", "0"):
+        import traceback
+
+        traceback.print_exc()
+    return status
+
+
+def _complain(message: str, advice: str = "") -> None:
+    from hangscope.report.printable import printable
+
+    for line in filter(None, (f"hangscope: {printable(message)}", printable(advice))):
+        print(line, file=sys.stderr)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
