@@ -106,7 +106,7 @@ def analyze(logs: Path) -> Json:
 
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
-        status = hangscope(["analyze", str(logs), "--format", "json"])
+        status = hangscope(["analyze", str(logs), "--format", "json", "--jobs", "1"])
     if status != 0:
         raise RuntimeError(f"hangscope analyze {logs.name} gave exit status {status}")
     report: Json = json.loads(printed.getvalue())
