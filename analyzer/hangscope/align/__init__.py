@@ -1,0 +1,1 @@
+"""Who is who, which communicator is which, who arrived where, and who waits for whom."""

@@ -1,0 +1,354 @@
+"""Finds out which writer is which process, and which process is which global rank.
+
+No single line says it all: NCCL prints host, pid and the rank inside a communicator, torch prefixes the
+global rank without a pid, launchers prefix task numbers, files are named after ranks or hosts. Writers that
+must be one process are united first; then each process takes the rank that its most trustworthy source
+claims. Sources that contradict each other become warnings, never silence.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from hangscope.align.unite import Union
+from hangscope.model import Event, Line
+from hangscope.parse.columns import WriterKey
+from hangscope.parse.source import ParsedSource, WriterInfo
+from hangscope.sources.origin import FileHints, hints
+
+TRUST = {
+    "nccl-init": 10,
+    "rank-prefix": 9,
+    "environment": 8,
+    "rendezvous": 7,
+    "group-prefix": 6,
+    "mpirun": 5,
+    "srun": 5,
+    "failure-table": 4,
+    "file-name": 3,
+    "local-rank": 1,
+}
+"""How much a source of rank numbers is trusted; what the process itself says of the world comes first."""
+
+Node = tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Process:
+    """One process of the job (or its launcher), as far as the evidence lets it be told apart.
+
+    Attributes:
+        rank: global rank, or None.
+        rank_source: key of `TRUST` that decided it, or "".
+        local_rank, host, pid: as the evidence has them, or None.
+        gpu: CUDA device index with its bus id where NCCL printed it, or None.
+        files, streams: where its lines are.
+        first_time, last_time: of its lines that carry a time.
+        first_line, last_line: its first and last words.
+        line_count: lines it wrote.
+        events: its recognized lines, in file order.
+    """
+
+    rank: int | None = None
+    rank_source: str = ""
+    local_rank: int | None = None
+    host: str | None = None
+    pid: int | None = None
+    gpu: str | None = None
+    files: tuple[str, ...] = ()
+    streams: tuple[tuple[str, str], ...] = ()
+    first_time: float | None = None
+    last_time: float | None = None
+    first_line: Line | None = None
+    last_line: Line | None = None
+    line_count: int = 0
+    events: list[Event] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """The processes, and who is who.
+
+    Attributes:
+        processes: all of them, those with a rank first.
+        by_writer: the process of each writer.
+        ranks: global rank -> process.
+        world_size: as the job itself says, or None.
+        duplicates: ranks that two living processes claim, with these processes.
+        warnings: sources that contradict each other.
+    """
+
+    processes: tuple[Process, ...]
+    by_writer: dict[WriterKey, Process]
+    ranks: dict[int, Process]
+    world_size: int | None
+    duplicates: dict[int, tuple[Process, ...]]
+    warnings: tuple[str, ...]
+
+
+def identify(sources: Iterable[ParsedSource]) -> Identity:
+    """Unites writers to processes and gives them their global ranks."""
+    return _Identifier(list(sources)).identify()
+
+
+@dataclass(frozen=True, slots=True)
+class _Claim:
+    rank: int
+    source: str
+
+
+class _Identifier:
+    def __init__(self, sources: list[ParsedSource]) -> None:
+        self._sources = sources
+        self._hints: dict[str, FileHints] = {s.record.file: hints(s.record.file) for s in sources}
+        self._union: Union[Node] = Union()
+        self._writers: dict[WriterKey, WriterInfo] = {w.key: w for s in sources for w in s.writers}
+        self._nodes: dict[WriterKey, Node] = {}
+        self._claims: dict[Node, list[_Claim]] = defaultdict(list)
+        self._warnings: list[str] = []
+        self._world_size = world_size(sources)
+
+    def identify(self) -> Identity:
+        for source in self._sources:
+            self._place(source)
+        self._unite_folders()
+        self._claim_all()
+        by_writer, processes = self._processes()
+        ranks, duplicates = self._ranks(processes)
+        processes.sort(key=lambda p: (p.rank is None, p.rank or 0, p.host or "", p.pid or 0, p.files))
+        return Identity(
+            tuple(processes), by_writer, ranks, self._world_size, duplicates, tuple(self._warnings)
+        )
+
+    # --- writers to nodes -------------------------------------------------------------------------------
+
+    def _place(self, source: ParsedSource) -> None:
+        """Gives every writer of a file its node, and unites the nodes that must be one process."""
+        file = source.record.file
+        keys = [w.key for w in source.writers]
+        stream_ranks, stream_pids = _per_stream(keys)
+        host = self._hints[file].host
+        for key in keys:
+            node = _node(key, stream_ranks, host)
+            self._nodes[key] = node
+            self._union.add(node)
+            if key.rank is not None and key.rank_source == "rank-prefix" and len(stream_ranks[key.stream]) == 1:
+                self._union.unite(node, ("rank", str(key.rank)))
+            if key.pid is not None and key.stream and len(stream_pids[key.stream]) == 1:
+                self._union.unite(node, ("stream", file, key.stream))
+        pids = {self._nodes[key] for key in keys if key.pid is not None}
+        if len(pids) == 1 and not any(key.stream for key in keys):
+            self._union.unite(next(iter(pids)), ("file", file))
+
+    def _unite_folders(self) -> None:
+        """torchrun's LOG_DIR/attempt_K/LOCAL_RANK/{stdout,stderr}.log: two files, one process."""
+        folders: dict[str, Node] = {}
+        for file, hint in self._hints.items():
+            folder, _, _ = file.rpartition("/")
+            if hint.local_rank is not None and folder:
+                self._union.unite(folders.setdefault(folder, ("file", file)), ("file", file))
+
+    # --- claims -----------------------------------------------------------------------------------------
+
+    def _claim_all(self) -> None:
+        for key in self._writers:
+            if key.rank is not None:
+                self._claim(key, key.rank, key.rank_source)
+        for source in self._sources:
+            for event in source.events:
+                for rank, origin in _event_claims(event, self._world_size):
+                    self._claim(writer_key(event.line), rank, origin)
+            self._claim_by_file(source)
+        self._claim_by_failure_tables()
+        self._claim_by_local_rank()
+
+    def _claim(self, key: WriterKey, rank: int, source: str) -> None:
+        node = self._nodes.get(key)
+        if node is not None:
+            self._claims[self._union.find(node)].append(_Claim(rank, source))
+
+    def _claim_by_file(self, source: ParsedSource) -> None:
+        rank = self._hints[source.record.file].rank
+        writers = {self._union.find(self._nodes[w.key]) for w in source.writers}
+        if rank is not None and len(writers) == 1:
+            self._claims[next(iter(writers))].append(_Claim(rank, "file-name"))
+
+    def _claim_by_failure_tables(self) -> None:
+        """torchrun's ChildFailedError table gives rank and pid of the processes it lost."""
+        by_pid: dict[int, list[Node]] = defaultdict(list)
+        for key, node in self._nodes.items():
+            if key.pid is not None:
+                by_pid[key.pid].append(node)
+        for pid, rank in failure_table(self._sources).items():
+            roots = {self._union.find(node) for node in by_pid.get(pid, [])}
+            if len(roots) == 1:
+                self._claims[next(iter(roots))].append(_Claim(rank, "failure-table"))
+
+    def _claim_by_local_rank(self) -> None:
+        """On a job of one host the local rank is the global rank."""
+        hosts = {h for h in (key.host or self._hints[key.file].host for key in self._writers) if h}
+        agents = {key.file for key in self._writers if key.local_rank is not None}
+        if len(hosts) > 1 or len(agents) > 1:
+            return
+        for key in self._writers:
+            local_rank = key.local_rank if key.local_rank is not None else self._hints[key.file].local_rank
+            if local_rank is not None:
+                self._claim(key, local_rank, "local-rank")
+
+    # --- processes --------------------------------------------------------------------------------------
+
+    def _processes(self) -> tuple[dict[WriterKey, Process], list[Process]]:
+        ranked: dict[Node, Process] = {}
+        by_writer: dict[WriterKey, Process] = {}
+        for key, node in self._nodes.items():
+            root = self._union.find(node)
+            process = ranked.get(root)
+            if process is None:
+                process = ranked[root] = Process()
+                self._decide_rank(process, self._claims.get(root, []))
+            by_writer[key] = process
+            _describe(process, key, self._writers[key], self._hints[key.file])
+        for source in self._sources:
+            for event in source.events:
+                by_writer[writer_key(event.line)].events.append(event)
+        return by_writer, list(ranked.values())
+
+    def _decide_rank(self, process: Process, claims: list[_Claim]) -> None:
+        if not claims:
+            return
+        votes = Counter(claims)
+        best, _ = max(votes.items(), key=lambda vote: (TRUST.get(vote[0].source, 0), vote[1], -vote[0].rank))
+        process.rank, process.rank_source = best.rank, best.source
+        others = sorted({(c.rank, c.source) for c in votes if c.rank != best.rank and c.source != "local-rank"})
+        if others:
+            said = ", ".join(f"{source} says {rank}" for rank, source in others[:3])
+            self._warnings.append(f"rank {best.rank} (by {best.source}) has other numbers elsewhere: {said}")
+
+    def _ranks(self, processes: list[Process]) -> tuple[dict[int, Process], dict[int, tuple[Process, ...]]]:
+        """Unites what claims the same rank, unless these are two processes that both took part."""
+        found: dict[int, list[Process]] = defaultdict(list)
+        for process in processes:
+            if process.rank is not None:
+                found[process.rank].append(process)
+        ranks: dict[int, Process] = {}
+        duplicates: dict[int, tuple[Process, ...]] = {}
+        for rank, claimants in sorted(found.items()):
+            claimants.sort(key=lambda p: (-TRUST.get(p.rank_source, 0), p.pid is None, p.files))
+            ranks[rank] = claimants[0]
+            rivals = [p for p in claimants if _is_rival(claimants[0], p)]
+            if rivals:
+                duplicates[rank] = (claimants[0], *rivals)
+        return ranks, duplicates
+
+
+def _is_rival(first: Process, other: Process) -> bool:
+    """Two processes that state the same rank of the world themselves and cannot be one."""
+    stated = TRUST["environment"]
+    if other is first or min(TRUST.get(first.rank_source, 0), TRUST.get(other.rank_source, 0)) < stated:
+        return False
+    return (first.host, first.pid, first.files) != (other.host, other.pid, other.files)
+
+
+def writer_key(line: Line) -> WriterKey:
+    """The writer of a line."""
+    return WriterKey(line.file, line.stream, line.host, line.pid, line.rank, line.rank_source, line.local_rank)
+
+
+def _per_stream(keys: Iterable[WriterKey]) -> tuple[dict[str, set[int]], dict[str, set[tuple[str | None, int]]]]:
+    ranks: dict[str, set[int]] = defaultdict(set)
+    pids: dict[str, set[tuple[str | None, int]]] = defaultdict(set)
+    for key in keys:
+        if key.rank is not None:
+            ranks[key.stream].add(key.rank)
+        if key.pid is not None:
+            pids[key.stream].add((key.host, key.pid))
+    return ranks, pids
+
+
+def _node(key: WriterKey, stream_ranks: dict[str, set[int]], file_host: str | None) -> Node:
+    """The node of a writer: its pid if it has one, else its stream, else the rank it states, else its file."""
+    if key.pid is not None:
+        host = key.host or file_host
+        return ("pid", host, str(key.pid)) if host else ("pid", "", str(key.pid), key.file)
+    shared = len(stream_ranks.get(key.stream, ())) > 1
+    if key.rank is not None and (shared or not key.stream):
+        return ("rank", str(key.rank))
+    return ("stream", key.file, key.stream) if key.stream else ("file", key.file)
+
+
+def _event_claims(event: Event, world: int | None) -> Iterator[tuple[int, str]]:
+    fields = event.fields
+    if event.kind in ("comm_init_start", "comm_init_complete"):
+        rank, nranks = fields.get("group_rank"), fields.get("nranks")
+        if isinstance(rank, int) and nranks == world and fields.get("parent") is None:
+            yield rank, "nccl-init"
+    elif event.kind == "environment_print":
+        rank = fields.get("rank")
+        if isinstance(rank, int):
+            yield rank, "environment"
+
+
+def failure_table(sources: Iterable[ParsedSource]) -> dict[int, int]:
+    """pid -> global rank from torchrun's ChildFailedError tables (``rank : 2 (local_rank: 2)``, ``exitcode : -9 (pid: 8097)``)."""
+    ranks: dict[int, int] = {}
+    for source in sources:
+        current: int | None = None
+        for event in source.events:
+            if event.kind == "failure_rank":
+                value = event.fields.get("failed_rank")
+                current = value if isinstance(value, int) else None
+            elif event.kind == "failure_exitcode" and current is not None:
+                pid = event.fields.get("worker_pid")
+                if isinstance(pid, int):
+                    ranks[pid] = current
+                current = None
+    return ranks
+
+
+def world_size(sources: Iterable[ParsedSource]) -> int | None:
+    """The job's world size: what its environment says most often, else the size of its largest communicator."""
+    stated: Counter[int] = Counter()
+    largest = 0
+    for source in sources:
+        for event in source.events:
+            if event.kind in ("comm_init_start", "comm_init_complete"):
+                nranks = event.fields.get("nranks")
+                largest = max(largest, nranks if isinstance(nranks, int) else 0)
+            elif isinstance(size := event.fields.get("world_size"), int) and event.kind != "failure_rank":
+                stated[size] += 1
+        nranks = source.calls.nranks
+        largest = max(largest, max(nranks, default=0))
+    if stated:
+        common = max(stated.items(), key=lambda item: (item[1], item[0]))[0]
+        return max(common, largest)
+    return largest or None
+
+
+def _describe(process: Process, key: WriterKey, info: WriterInfo, hint: FileHints) -> None:
+    """Adds what one writer knows to its process."""
+    process.host = process.host or key.host or hint.host
+    process.pid = process.pid if process.pid is not None else key.pid
+    if process.local_rank is None:
+        process.local_rank = key.local_rank if key.local_rank is not None else hint.local_rank
+    if key.file not in process.files:
+        process.files = (*process.files, key.file)
+    if (key.file, key.stream) not in process.streams:
+        process.streams = (*process.streams, (key.file, key.stream))
+    process.line_count += info.lines
+    if info.first_time is not None and (process.first_time is None or info.first_time < process.first_time):
+        process.first_time = info.first_time
+    if process.first_line is None:
+        process.first_line = info.first_line
+    if info.last_time is not None and (process.last_time is None or info.last_time >= process.last_time):
+        process.last_time = info.last_time
+    last = info.last_line
+    if last is not None and (process.last_line is None or _is_later(last, process.last_line)):
+        process.last_line = last
+
+
+def _is_later(line: Line, than: Line) -> bool:
+    if line.file == than.file:
+        return line.number >= than.number
+    return (line.time or 0.0) >= (than.time or 0.0)

@@ -1,0 +1,179 @@
+"""The job, aligned: what facts, report and notebooks look at."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from hangscope.align.attempts import last_attempt
+from hangscope.align.calls import CallTable, number_calls
+from hangscope.align.collectives import StuckCall, find_stuck_calls
+from hangscope.align.groups import Communicator, Group, find_communicators, find_groups
+from hangscope.align.identity import Identity, Process, identify, writer_key
+from hangscope.align.versions import Versions, find_versions
+from hangscope.align.waits import Waits, follow_waits
+from hangscope.model import Event, SourceRecord
+from hangscope.parse.columns import WriterKey
+from hangscope.parse.source import ParsedSource
+from hangscope.sources.origin import hints
+
+_ELASTIC = ("worker_failed", "closing_signal", "failure_rank", "launch_config", "rendezvous_result")
+
+
+class EventIndex:
+    """Events by kind, in order of time, file and line."""
+
+    def __init__(self, events: Iterable[Event]) -> None:
+        self.all: tuple[Event, ...] = tuple(events)
+        self._by_kind: dict[str, list[Event]] = defaultdict(list)
+        for event in self.all:
+            self._by_kind[event.kind].append(event)
+
+    def of(self, *kinds: str) -> list[Event]:
+        """The events of these kinds."""
+        if len(kinds) == 1:
+            return list(self._by_kind.get(kinds[0], ()))
+        found = [event for kind in kinds for event in self._by_kind.get(kind, ())]
+        return sorted(found, key=_order)
+
+    def has(self, *kinds: str) -> bool:
+        """Whether any event is of one of these kinds."""
+        return any(kind in self._by_kind for kind in kinds)
+
+    def kinds(self) -> tuple[str, ...]:
+        """The kinds that occur."""
+        return tuple(sorted(self._by_kind))
+
+    def __iter__(self) -> Iterator[Event]:
+        return iter(self.all)
+
+    def __len__(self) -> int:
+        return len(self.all)
+
+
+@dataclass(slots=True)
+class Job:
+    """Everything known about one job.
+
+    Attributes:
+        events: recognized lines with rank and host filled in where known.
+        calls: the numbered collective calls of NCCL's COLL lines.
+        processes: every process that could be told apart, ranked ones first.
+        ranks: global rank -> process.
+        duplicates: ranks that two processes claim.
+        communicators, groups: NCCL's objects, and which of them are one.
+        stuck: calls that cannot complete.
+        waits: roots and cycles of waiting.
+        world_size, hosts, launcher, versions: of the job, as the evidence states them.
+        parsed: what was read (the last attempt).
+        sources: the report's entries of all inputs, earlier attempts included.
+        lost_tails: files whose last lines are known to be lost (block-buffered output).
+        warnings: what limits the analysis.
+    """
+
+    events: EventIndex
+    calls: CallTable
+    processes: tuple[Process, ...]
+    ranks: dict[int, Process]
+    duplicates: dict[int, tuple[Process, ...]]
+    communicators: tuple[Communicator, ...]
+    groups: tuple[Group, ...]
+    stuck: tuple[StuckCall, ...]
+    waits: Waits
+    world_size: int | None
+    hosts: tuple[str, ...]
+    launcher: str | None
+    versions: Versions
+    parsed: tuple[ParsedSource, ...]
+    sources: tuple[SourceRecord, ...]
+    lost_tails: frozenset[str]
+    warnings: tuple[str, ...]
+    by_writer: dict[WriterKey, Process]
+
+    def process_of(self, event: Event) -> Process:
+        """The process that wrote the event's line."""
+        return self._owner[id(event)]
+
+    _owner: dict[int, Process]
+
+    def silent_ranks(self) -> tuple[int, ...]:
+        """Ranks of the world of which there is no line at all; empty when the world's size is not known."""
+        if self.world_size is None:
+            return ()
+        return tuple(sorted(set(range(self.world_size)) - set(self.ranks)))
+
+
+def align(sources: Sequence[ParsedSource], unreadable: Iterable[SourceRecord] = ()) -> Job:
+    """Aligns what was read into one job.
+
+    Args:
+        sources: what each input became.
+        unreadable: records of inputs that could not be opened at all.
+    """
+    kept, warnings = last_attempt(sources)
+    identity = identify(kept)
+    owner = _fill_in(kept, identity)
+    communicators = find_communicators(identity.processes)
+    groups = find_groups(communicators, identity.world_size)
+    events = EventIndex(sorted((event for source in kept for event in source.events), key=_order))
+    versions = find_versions(events)
+    mixed = isinstance(versions.nccl, tuple)
+    calls = number_calls(kept, identity.by_writer, identity.processes, communicators, groups, mixed_versions=mixed)
+    lost = frozenset(source.record.file for source in kept if source.block_buffered)
+    stuck = find_stuck_calls(calls, groups, lost)
+    return Job(
+        events=events,
+        calls=calls,
+        processes=identity.processes,
+        ranks=identity.ranks,
+        duplicates=identity.duplicates,
+        communicators=tuple(communicators),
+        groups=tuple(groups),
+        stuck=tuple(stuck),
+        waits=follow_waits(stuck),
+        world_size=identity.world_size,
+        hosts=_hosts(identity),
+        launcher=_launcher(events, kept),
+        versions=versions,
+        parsed=tuple(kept),
+        sources=tuple(sorted([*(s.record for s in sources), *unreadable], key=lambda record: record.file)),
+        lost_tails=lost,
+        warnings=tuple([*warnings, *identity.warnings]),
+        by_writer=identity.by_writer,
+        _owner=owner,
+    )
+
+
+def _fill_in(sources: Iterable[ParsedSource], identity: Identity) -> dict[int, Process]:
+    """Writes rank and host into the events, as far as their process or file tells them."""
+    owner: dict[int, Process] = {}
+    for source in sources:
+        host = hints(source.record.file).host
+        for event in source.events:
+            process = identity.by_writer[writer_key(event.line)]
+            owner[id(event)] = process
+            event.rank = event.line.rank if event.line.rank_source == "rank-prefix" else process.rank
+        for event in source.events:
+            if event.line.host is None:
+                event.line.host = owner[id(event)].host or host
+    return owner
+
+
+def _hosts(identity: Identity) -> tuple[str, ...]:
+    return tuple(sorted({process.host for process in identity.processes if process.host}))
+
+
+def _launcher(events: EventIndex, sources: Iterable[ParsedSource]) -> str | None:
+    """The launcher, by the prefixes it put in front of lines and by its own messages."""
+    votes = Counter(w.key.rank_source for s in sources for w in s.writers if w.key.rank_source in ("srun", "mpirun"))
+    if events.has(*_ELASTIC) or any(w.key.local_rank is not None for s in sources for w in s.writers):
+        return "torchrun"
+    if votes:
+        return votes.most_common(1)[0][0]
+    return "srun" if any(event.source == "scheduler" and "slurm" in event.kind for event in events) else None
+
+
+def _order(event: Event) -> tuple[bool, float, str, int]:
+    time = event.line.time
+    return (time is None, time or 0.0, event.line.file, event.line.number)

@@ -1,0 +1,48 @@
+"""Collects the versions that the evidence states."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from hangscope.model import Event
+
+Version = str | tuple[str, ...] | None
+
+_KINDS = {
+    "nccl": (("nccl_version", "version"), ("ras_version", "version"), ("nccl_error", "nccl_version")),
+    "cuda": (("nccl_version", "cuda"), ("torch_version", "cuda")),
+    "torch": (("torch_version", "version"),),
+    "driver": (("driver_version", "version"), ("nvidia_smi", "driver")),
+}
+"""Software -> (event kind, field) that state its version."""
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """Versions as stated: None when nothing says, one, or several when ranks differ."""
+
+    torch: Version = None
+    nccl: Version = None
+    cuda: Version = None
+    driver: Version = None
+
+
+def find_versions(events: Iterable[Event]) -> Versions:
+    """The versions in the evidence, as printed."""
+    wanted: dict[str, list[tuple[str, str]]] = {}
+    for software, places in _KINDS.items():
+        for kind, field in places:
+            wanted.setdefault(kind, []).append((software, field))
+    found: dict[str, set[str]] = {software: set() for software in _KINDS}
+    for event in events:
+        for software, field in wanted.get(event.kind, ()):
+            value = event.fields.get(field)
+            if isinstance(value, str) and value:
+                found[software].add(value)
+    return Versions(**{software: _one_or_more(values) for software, values in found.items()})
+
+
+def _one_or_more(values: set[str]) -> Version:
+    ordered = tuple(sorted(values))
+    return ordered[0] if len(ordered) == 1 else ordered or None

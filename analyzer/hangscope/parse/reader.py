@@ -1,0 +1,164 @@
+"""Reads one input: lines to events, calls and writers."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import BinaryIO
+
+from hangscope.errors import HangscopeError
+from hangscope.grammar import GrammarSet, load_set
+from hangscope.model import Event, Line, SourceRecord, Value
+from hangscope.parse.bulk import CALL_KIND, MARK, CallReader
+from hangscope.parse.columns import WriterKey
+from hangscope.parse.source import ParsedSource, WriterInfo
+from hangscope.parse.tracebacks import ExceptionRecord, TracebackAssembler
+from hangscope.sources.decode import RawLine, read_raw_lines
+from hangscope.sources.container import Input
+from hangscope.sources.origin import hints
+from hangscope.sources.sniff import Kind, sniff
+from hangscope.sources.unwrap import Unwrapper
+
+STDIO_BUFFER = 4096
+_FOLD_LIMIT = 200_000
+_KNOWN_HEADERS = frozenset({"nccl", "c10"})
+_MAX_FRAMES = 60
+
+
+def read_input(item: Input) -> ParsedSource:
+    """Reads one input whole. Never raises for what the input holds: trouble becomes the record's `error`."""
+    reader = _Reader(item.name, item.size or 0)
+    try:
+        with item.open() as stream:
+            return reader.read(stream)
+    except (OSError, EOFError, ValueError, HangscopeError) as error:
+        return reader.failed(error)
+
+
+def read_stream(name: str, stream: BinaryIO) -> ParsedSource:
+    """Reads an open binary stream as the input of that name."""
+    return _Reader(name, 0).read(stream)
+
+
+class _Reader:
+    """The state of reading one input."""
+
+    def __init__(self, name: str, size: int) -> None:
+        self._name = name
+        self._size = size
+        self._grammars: GrammarSet = load_set()
+        self._calls = CallReader(name)
+        self._unwrapper = Unwrapper(name)
+        self._writers: dict[WriterKey, WriterInfo] = {}
+        self._assemblers: dict[tuple[str, int | None], TracebackAssembler] = {}
+        self._folded: dict[tuple[str, WriterKey, str], Event] = {}
+        self._events: list[Event] = []
+        self._unrecognized = 0
+        self._lines = 0
+
+    def read(self, stream: BinaryIO) -> ParsedSource:
+        size, complete = 0, True
+        sniffed = sniff(stream)
+        if sniffed.kind not in (Kind.TEXT, Kind.EMPTY):
+            return ParsedSource(SourceRecord(self._name, sniffed.kind.value, 0, self._size, 0, sniffed.error))
+        for raw in read_raw_lines(sniffed.stream):
+            self._take(raw)
+            size, complete = raw.end, raw.complete
+        for assembler in self._assemblers.values():
+            self._take_exception(assembler.flush())
+        return self._finish(size, complete)
+
+    def failed(self, error: Exception) -> ParsedSource:
+        """What could be read before the error, with the error in its record."""
+        source = self._finish(0, complete=True)
+        reason = str(error) or type(error).__name__
+        record = dataclasses.replace(source.record, error=f"could not be read to its end: {reason}", bytes=self._size)
+        return dataclasses.replace(source, record=record)
+
+    # --- lines ------------------------------------------------------------------------------------------
+
+    def _take(self, raw: RawLine) -> None:
+        self._lines = raw.number
+        if MARK in raw.text:
+            key = self._calls.take(raw.text, raw.number)
+            if key is not None:
+                info = self._writers.get(key) or self._writer(key)
+                info.lines += 1
+                info.last_call_line = raw.number
+                return
+        for line in self._unwrapper.lines(raw):
+            self._take_line(line)
+
+    def _writer(self, key: WriterKey) -> WriterInfo:
+        info = self._writers[key] = WriterInfo(key)
+        return info
+
+    def _take_line(self, line: Line) -> None:
+        key = WriterKey(line.file, line.stream, line.host, line.pid, line.rank, line.rank_source, line.local_rank)
+        info = self._writers.get(key) or self._writer(key)
+        info.note(line)
+        matches = self._grammars.parse(line.text) if line.text else []
+        for grammar, match in matches:
+            self._take_match(grammar.source, match.kind, match.fields, line, key)
+        if not matches and line.header in _KNOWN_HEADERS and line.text:
+            self._unrecognized += 1
+        if line.header != "nccl":
+            self._assemble(line)
+
+    def _take_match(self, source: str, kind: str, fields: dict[str, Value], line: Line, key: WriterKey) -> None:
+        if kind == CALL_KIND:
+            self._calls.take_event(Event(source, kind, fields, line), key)
+            return
+        # a broken connection makes the proxy thread of 2.19 to 2.23 repeat its error chain for ever
+        place = (kind, key, line.text)
+        known = self._folded.get(place)
+        if known is not None:
+            known.count += 1
+            return
+        event = Event(source, kind, fields, line)
+        self._events.append(event)
+        if len(self._folded) < _FOLD_LIMIT:
+            self._folded[place] = event
+
+    # --- tracebacks -------------------------------------------------------------------------------------
+
+    def _assemble(self, line: Line) -> None:
+        writer = (line.stream, line.rank)
+        assembler = self._assemblers.get(writer)
+        if assembler is None:
+            assembler = self._assemblers[writer] = TracebackAssembler()
+        self._take_exception(assembler.feed(line))
+
+    def _take_exception(self, record: ExceptionRecord | None) -> None:
+        if record is None:
+            return
+        user = record.user_frame
+        fields: dict[str, Value] = {
+            "type": record.type,
+            "message": record.message,
+            "where_file": user.file if user else None,
+            "where_line": user.line if user else None,
+            "where_function": user.function if user else None,
+            "in_function": record.in_function,
+            "chain": record.chain,
+            "relation": record.relation,
+            "superseded": record.superseded,
+            "frames": tuple(str(frame) for frame in record.frames[-_MAX_FRAMES:]),
+        }
+        line = record.line
+        key = WriterKey(line.file, line.stream, line.host, line.pid, line.rank, line.rank_source, line.local_rank)
+        if key not in self._writers:
+            self._writer(key)
+        self._events.append(Event("python", "exception", fields, line))
+
+    def _finish(self, size: int, complete: bool) -> ParsedSource:
+        name = self._name
+        self._events.sort(key=lambda event: event.line.number)
+        record = SourceRecord(name, "log" if self._lines else "empty", self._lines, size, self._unrecognized)
+        return ParsedSource(
+            record=record,
+            events=self._events,
+            calls=self._calls.columns,
+            writers=list(self._writers.values()),
+            block_buffered=size > 0 and (size % STDIO_BUFFER == 0 or not complete),
+            attempt=hints(name).attempt,
+        )

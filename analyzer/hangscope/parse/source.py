@@ -1,0 +1,65 @@
+"""What one input became: its events, its calls, who wrote in it, and how it ends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from hangscope.model import Event, Line, SourceRecord
+from hangscope.parse.columns import CallColumns, WriterKey
+
+
+@dataclass(slots=True)
+class WriterInfo:
+    """How much one writer wrote into one file, when, and its first and last words.
+
+    Attributes:
+        lines: lines it wrote, call lines among them.
+        last_call_line: number of its last collective-call line (0: none); these are not kept as `Line`.
+    """
+
+    key: WriterKey
+    lines: int = 0
+    first_time: float | None = None
+    last_time: float | None = None
+    first_line: Line | None = None
+    last_line: Line | None = None
+    last_call_line: int = 0
+
+    def note(self, line: Line) -> None:
+        """Counts one line."""
+        self.lines += 1
+        if line.time is not None:
+            if self.first_time is None:
+                self.first_time = line.time
+            self.last_time = line.time
+        if line.text:
+            if self.first_line is None:
+                self.first_line = line
+            self.last_line = line
+
+
+@dataclass(slots=True)
+class ParsedSource:
+    """Everything later layers need from one input.
+
+    Attributes:
+        record: the entry of the report's `sources`.
+        events: recognized lines, in file order, repeats folded.
+        calls: collective-call lines, as columns.
+        writers: every writer of the file.
+        block_buffered: the file ends as block-buffered output of a killed or hung process does: its size is a
+            multiple of 4096, or its last line has no newline (glibc's stdout buffer, nccl-observed 1.3).
+        attempt: number of the launcher's attempt that the path names (torchrun's attempt_K), else None.
+        empty: no line at all.
+    """
+
+    record: SourceRecord
+    events: list[Event] = field(default_factory=list)
+    calls: CallColumns = field(default_factory=CallColumns)
+    writers: list[WriterInfo] = field(default_factory=list)
+    block_buffered: bool = False
+    attempt: int | None = None
+
+    @property
+    def empty(self) -> bool:
+        return self.record.lines == 0
