@@ -1,0 +1,242 @@
+"""Turns the bytes of a log into clean physical lines, in memory that does not grow with file or line."""
+
+from __future__ import annotations
+
+import codecs
+import itertools
+import re
+from collections.abc import Iterable, Iterator
+from typing import BinaryIO, NamedTuple
+
+CHUNK = 1 << 20
+MAX_TEXT = 1 << 16
+"""How much of one line is kept, in bytes; the rest is read over."""
+CUT_MARK = "…[cut]"
+
+_LONG = 4 * MAX_TEXT
+_SPECIAL = re.compile(rb"[\x00-\x08\x0b-\x1f\x7f-\xff]")
+_CONTROLS = bytes([*range(9), *range(0x0B, 0x0D), *range(0x0E, 0x20), 0x7F])
+_NON_ASCII = bytes(range(0x80, 0x100))
+# CSI, then OSC, then DCS/SOS/PM/APC, then two-character escapes; the 8-bit CSI is U+009B once decoded.
+# An OSC or DCS that never ends loses only its introducer, so that a stray ESC does not eat the line.
+_ESCAPES = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
+    r"|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)"
+    r"|\x1b[PX^_][^\x1b]*\x1b\\"
+    r"|\x1b[ -/]*[0-~]"
+)
+# C0 and C1 controls, line and paragraph separators, and the marks that reorder text (they can hide what a line says)
+_HIDDEN = re.compile("[\x01-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+_HARMLESS = re.compile("[^\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]*")
+_PROGRESS = re.compile(r"\d%|\d ?/ ?\d+|it/s|s/it|[kMG]i?B/s|\d+it ")
+_WORTH_KEEPING = re.compile(r"NCCL|CCOM|rror|\[rank|Traceback|Warn|WARN|ProcessGroup|[Kk]illed|signal|Xid|Abort|abort|fault|timeout")
+_BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
+
+
+class RawLine(NamedTuple):
+    """A physical line, or one carriage-return segment of it.
+
+    Attributes:
+        number: 1-based number of the physical line; the segments of one line share it.
+        offset: where the physical line begins in the decompressed file. For UTF-16 input, offsets count the
+            text as UTF-8.
+        text: the line without its end, decoded, with escape sequences gone and control characters made visible.
+        end: offset just behind the physical line and its line end.
+        complete: whether it ended in a newline; only the last line of a file can lack it.
+        cut: text beyond `MAX_TEXT` bytes was left out (the text then ends in `CUT_MARK`).
+    """
+
+    number: int
+    offset: int
+    text: str
+    end: int
+    complete: bool = True
+    cut: bool = False
+
+
+def read_raw_lines(stream: BinaryIO) -> Iterator[RawLine]:
+    """Yields the lines of a binary stream, in order, without ever holding more than a few MiB of it."""
+    number = 1
+    offset = 0
+    pending = b""
+    long: _LongLine | None = None
+    for piece in _chunks(stream):
+        chunk = piece
+        if long is not None:
+            cut = chunk.find(b"\n") + 1
+            yield from long.feed(chunk[: cut - 1] if cut else chunk)
+            if not cut:
+                continue
+            yield from long.finish(complete=True)
+            number, offset, long = number + 1, long.end, None
+            chunk = chunk[cut:]
+        body, newline, rest = chunk.rpartition(b"\n")
+        if newline:
+            block = pending + body if pending else body
+            lines = _block(block, number, offset)
+            yield from lines
+            number += block.count(b"\n") + 1
+            offset += len(block) + 1
+            pending = rest
+        else:
+            pending += rest
+        if len(pending) > _LONG:
+            long = _LongLine(number, offset)
+            yield from long.feed(pending)
+            pending = b""
+    if long is None and pending:
+        long = _LongLine(number, offset)
+        yield from long.feed(pending)
+    if long is not None:
+        yield from long.finish(complete=False)
+
+
+def clean(text: str) -> str:
+    """Removes terminal escape sequences and NULs, and writes other control characters visibly (``\\x07``)."""
+    if _HARMLESS.fullmatch(text):
+        return text
+    if "\x1b" in text or "\x9b" in text:
+        text = _ESCAPES.sub("", text)
+    return _HIDDEN.sub(_visible, text.replace("\0", ""))
+
+
+def _visible(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
+def _chunks(stream: BinaryIO) -> Iterator[bytes]:
+    """The stream's bytes in pieces, as UTF-8: a byte order mark comes off, and UTF-16 is re-coded."""
+    first = _read(stream)
+    for mark, encoding in _BOMS:
+        if first.startswith(mark):
+            if encoding == "utf-8":
+                # the mark stays out of the text but in the offsets: it is blanked by NULs, which `clean` drops
+                first = b"\0" * len(mark) + first[len(mark) :]
+                break
+            yield from _recode(first[len(mark) :], stream, encoding)
+            return
+    while first:
+        yield first
+        first = _read(stream)
+
+
+def _read(stream: BinaryIO) -> bytes:
+    """One chunk; a short first read (the two bytes of a pipe) is filled up so that a byte order mark is seen whole."""
+    piece = stream.read(CHUNK)
+    while 0 < len(piece) < len(codecs.BOM_UTF8):
+        more = stream.read(CHUNK)
+        if not more:
+            break
+        piece += more
+    return piece
+
+
+def _recode(first: bytes, stream: BinaryIO, encoding: str) -> Iterator[bytes]:
+    decoder = codecs.getincrementaldecoder(encoding)("replace")
+    piece = first
+    while piece:
+        yield decoder.decode(piece).encode("utf-8", "replace")
+        piece = stream.read(CHUNK)
+    tail = decoder.decode(b"", final=True)
+    if tail:
+        yield tail.encode("utf-8", "replace")
+
+
+def _block(block: bytes, number: int, offset: int) -> Iterable[RawLine]:
+    """Whole lines (the newline of the last one taken off) as `RawLine`s; plain ASCII takes the short way."""
+    if b"\r" in block or len(block.translate(None, _CONTROLS)) != len(block):
+        return _block_with_controls(block, number, offset)
+    if block.isascii():
+        texts = block.decode("ascii").split("\n")
+        sizes = list(map(len, texts))
+    else:
+        byte_lines = block.split(b"\n")
+        texts = block.decode("utf-8", "replace").split("\n")
+        sizes = list(map(len, byte_lines))
+        if len(texts) != len(byte_lines) or not _HARMLESS.fullmatch(block.decode("utf-8", "replace"), 0):
+            texts = [clean(line.decode("utf-8", "replace")) for line in byte_lines]
+    if max(sizes) > MAX_TEXT:
+        return _block_with_controls(block, number, offset)
+    ends = list(itertools.accumulate(sizes, _next_end, initial=offset))
+    numbers = range(number, number + len(texts))
+    return map(RawLine, numbers, ends, texts, ends[1:])
+
+
+def _next_end(offset: int, size: int) -> int:
+    return offset + size + 1
+
+
+def _block_with_controls(block: bytes, number: int, offset: int) -> Iterator[RawLine]:
+    """Line by line: those with control characters are cleaned, carriage returns split, long lines cut."""
+    for line in block.split(b"\n"):
+        end = offset + len(line) + 1
+        body = line.rstrip(b"\r") if line.endswith(b"\r") else line
+        if len(body) > MAX_TEXT or b"\r" in body:
+            long = _LongLine(number, offset)
+            yield from long.feed(line)
+            yield from long.finish(complete=True)
+        else:
+            text = body.decode("utf-8", "replace")
+            yield RawLine(number, offset, clean(text) if _SPECIAL.search(body) else text, end)
+        number += 1
+        offset = end
+
+
+class _LongLine:
+    """One physical line that comes in pieces: split at carriage returns, bounded, progress bars collapsed."""
+
+    def __init__(self, number: int, offset: int) -> None:
+        self.end = offset
+        self._number = number
+        self._offset = offset
+        self._segment = b""
+        self._cut = False
+        self._progress: RawLine | None = None
+        self._said = False
+
+    def feed(self, piece: bytes) -> Iterator[RawLine]:
+        """Takes some more bytes of the line (no newline among them)."""
+        self.end += len(piece)
+        *whole, rest = piece.split(b"\r")
+        for segment in whole:
+            self._extend(segment)
+            yield from self._close()
+        self._extend(rest)
+
+    def finish(self, *, complete: bool) -> Iterator[RawLine]:
+        """The line has ended."""
+        self.end += complete
+        ready = [*self._close()]
+        if self._progress is not None:
+            ready.append(self._progress)
+        if not ready and not self._said:
+            ready.append(RawLine(self._number, self._offset, "", self.end))
+        for line in ready[:-1]:
+            yield line
+        if ready:
+            yield ready[-1]._replace(end=self.end, complete=complete)
+        elif not complete:
+            # everything was said before the end came; the end itself still has to be told
+            yield RawLine(self._number, self._offset, "", self.end, complete=False)
+
+    def _extend(self, segment: bytes) -> None:
+        room = MAX_TEXT - len(self._segment)
+        self._cut = self._cut or len(segment) > room
+        self._segment += segment[:room]
+
+    def _close(self) -> Iterator[RawLine]:
+        text = clean(self._segment.decode("utf-8", "replace"))
+        line = RawLine(self._number, self._offset, text + CUT_MARK if self._cut else text, self.end, cut=self._cut)
+        self._segment, self._cut = b"", False
+        if not text.strip():
+            return
+        held, self._progress = self._progress, None
+        if _PROGRESS.search(text) and not _WORTH_KEEPING.search(text):
+            self._progress = line
+            return
+        if held is not None:
+            self._said = True
+            yield held
+        self._said = True
+        yield line

@@ -1,0 +1,223 @@
+"""Finds the inputs behind the paths a user gives: files, folders, globs, archives and standard input."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import PurePath
+
+from hangscope.errors import InputError
+from hangscope.model import SourceRecord
+from hangscope.sources.archive import ArchiveError, list_members
+from hangscope.sources.container import Input, Limits, open_input
+from hangscope.sources.sniff import SNIFF_BYTES, Kind, describe_error, is_archive, sniff_bytes
+
+__all__ = ["STDIN_NAME", "Input", "Limits", "discover"]
+
+STDIN_NAME = "<stdin>"
+_STDIN = "-"
+_PIPES = ("/dev/fd/", "/proc/self/fd/", "/dev/stdin")
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A file to look at: its path, and how the report names it below the PATH (`root`) that led to it."""
+
+    root: str
+    path: str
+    name: str
+
+
+def discover(paths: Sequence[str], limits: Limits | None = None) -> tuple[list[Input], list[SourceRecord]]:
+    """The inputs behind `paths`, in order, and a record of everything that cannot be analyzed.
+
+    Raises:
+        InputError: nothing at all is readable.
+    """
+    finder = _Finder(limits or Limits())
+    for path in paths:
+        finder.add(path)
+    if not finder.inputs and not finder.has_content_records:
+        raise _nothing(paths, finder.records)
+    return finder.inputs, finder.records
+
+
+def _nothing(paths: Sequence[str], records: Sequence[SourceRecord]) -> InputError:
+    if not paths:
+        return InputError("no path was given", "Name a log file, a folder of logs, an archive, or - for standard input.")
+    reasons = [f"{record.file}: {record.error}" for record in records[:3]]
+    if not reasons:
+        return InputError(f"nothing to read in {', '.join(paths)}", "The folder holds no files; check the path.")
+    more = f" (and {len(records) - 3} more)" if len(records) > len(reasons) else ""
+    return InputError("; ".join(reasons) + more, "Check the path and its permissions.")
+
+
+class _Finder:
+    """The state of one discovery."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.inputs: list[Input] = []
+        self.records: list[SourceRecord] = []
+        self.has_content_records = False
+        self._limits = limits
+        self._names: set[str] = set()
+        self._seen: set[tuple[int, int]] = set()
+
+    def add(self, path: str) -> None:
+        """Takes one PATH as the user typed it."""
+        if path == _STDIN:
+            if not any(item.path == _STDIN for item in self.inputs):
+                self._keep(Input(name=STDIN_NAME, path=_STDIN, size=0, kind=None), path)
+            return
+        if os.path.lexists(path):
+            self._add_existing(path)
+            return
+        matches = sorted(glob.glob(path, recursive=True), key=natural_key) if glob.has_magic(path) else []
+        for match in matches:
+            self._add_existing(match)
+        if not matches:
+            what = "no file matches" if glob.has_magic(path) else "no such file or folder"
+            self._fail(path, what)
+
+    def _add_existing(self, path: str) -> None:
+        try:
+            mode = os.stat(path).st_mode
+        except OSError as error:
+            self._fail(path, _reason(error))
+            return
+        if not stat.S_ISDIR(mode):
+            self._add_file(_Place(path, path, PurePath(path).name or path), mode)
+            return
+        places = list(self._walk(path))
+        self._make_distinct(places)
+        for place in places:
+            try:
+                self._add_file(place, os.stat(place.path).st_mode)
+            except OSError as error:
+                self._fail(place.name, _reason(error))
+
+    def _walk(self, root: str) -> Iterator[_Place]:
+        """Files below a folder in natural order; links come last, so that a file keeps its own name."""
+        links: list[_Place] = []
+        places: list[_Place] = []
+        visited: set[tuple[int, int]] = set()
+        pending = [root]
+        while pending:
+            folder = pending.pop()
+            try:
+                status = os.stat(folder)
+                if (status.st_dev, status.st_ino) in visited:
+                    continue
+                visited.add((status.st_dev, status.st_ino))
+                entries = list(os.scandir(folder))
+            except OSError as error:
+                self._fail(os.path.relpath(folder, root) if folder != root else root, _reason(error))
+                continue
+            for entry in entries:
+                if entry.name.startswith("."):
+                    continue
+                name = os.path.relpath(entry.path, root).replace(os.sep, "/")
+                if _is_folder(entry):
+                    pending.append(entry.path)
+                else:
+                    (links if entry.is_symlink() else places).append(_Place(root, entry.path, name))
+        yield from sorted(places, key=lambda place: natural_key(place.name))
+        yield from sorted(links, key=lambda place: natural_key(place.name))
+
+    def _add_file(self, place: _Place, mode: int) -> None:
+        piped = stat.S_ISFIFO(mode) and place.path.startswith(_PIPES)
+        if not stat.S_ISREG(mode) and not piped:
+            self._fail(place.name, f"not a file but {_special(mode)}")
+            return
+        if piped:
+            self._keep(Input(name=place.name, path=place.path, size=0, kind=None, rereadable=False), place.root)
+            return
+        try:
+            status = os.stat(place.path)
+            if (status.st_dev, status.st_ino) in self._seen:
+                return
+            self._seen.add((status.st_dev, status.st_ino))
+            item = Input(name=place.name, path=place.path, size=status.st_size, kind=None)
+            with open_input(item, self._limits) as stream:
+                head = stream.peek(SNIFF_BYTES)[:SNIFF_BYTES]
+            if is_archive(head):
+                self._add_archive(item, place.root)
+            else:
+                self._keep(replace(item, kind=sniff_bytes(head)), place.root, head)
+        except (OSError, EOFError, ValueError, ArchiveError) as error:
+            self._fail(place.name, _reason(error), size=os.path.getsize(place.path))
+
+    def _add_archive(self, item: Input, root: str) -> None:
+        members = list_members(item, self._limits)
+        for member, head, error in members:
+            if error is not None:
+                self._fail(member.name, error, size=member.size)
+            else:
+                self._keep(member, root, head)
+
+    def _keep(self, item: Input, root: str, head: bytes = b"") -> None:
+        error = describe_error(head)
+        if error is not None:
+            self.has_content_records = True
+            self._fail(item.name, error, kind=str(sniff_bytes(head)), size=item.size)
+            return
+        name = self._distinct(item.name, root)
+        self._names.add(name)
+        self.inputs.append(replace(item, name=name))
+
+    def _make_distinct(self, places: list[_Place]) -> None:
+        """A second folder whose files would be named like the first one's gets its own name in front of all."""
+        if not any(place.name in self._names for place in places):
+            return
+        root = places[0].root
+        for prefix in (PurePath(os.path.abspath(root)).name, root.rstrip("/")):
+            if not any(f"{prefix}/{place.name}" in self._names for place in places):
+                places[:] = [replace(place, name=f"{prefix}/{place.name}") for place in places]
+                return
+
+    def _distinct(self, name: str, root: str) -> str:
+        if name not in self._names:
+            return name
+        if PurePath(root).name == name and root not in self._names:
+            return root
+        return next(new for number in range(2, len(self._names) + 3) if (new := f"{name} ({number})") not in self._names)
+
+    def _fail(self, name: str, error: str, *, kind: str = "unreadable", size: int = 0) -> None:
+        self.records.append(SourceRecord(file=name, kind=kind, lines=0, bytes=size, unrecognized=0, error=error))
+
+
+def natural_key(text: str) -> list[tuple[int, int, str]]:
+    """Sorts ``rank2`` before ``rank10``."""
+    return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.split(r"(\d+)", text) if part]
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
+
+
+def _special(mode: int) -> str:
+    for test, what in (
+        (stat.S_ISFIFO, "a named pipe"),
+        (stat.S_ISSOCK, "a socket"),
+        (stat.S_ISBLK, "a block device"),
+        (stat.S_ISCHR, "a character device"),
+    ):
+        if test(mode):
+            return what
+    return "something special"
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return f"cannot be read: {error.strerror}"
+    return f"cannot be read: {error}" if str(error) else f"cannot be read: {type(error).__name__}"
+
+
+_ = Kind

@@ -1,0 +1,310 @@
+"""Strips what launchers, log collectors and log drivers put in front of a line."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from hangscope.sources.stamps import REFERENCE_YEAR, moment, month_number
+from hangscope.sources.writer import Writer
+
+_MAX_PREFIXES = 12
+_CLOCK = r"(?P<clock>[0-2]?\d:[0-5]\d(?::[0-6]\d)?)(?:[.,](?P<frac>\d{1,9}))?"
+_DATE = r"(?P<year>20\d\d|19[7-9]\d)[-/](?P<month>\d\d|[A-Z][a-z]{2})[-/](?P<day>\d\d)"
+_ZONE = r"(?P<zone> ?Z| ?[+-]\d\d:?\d\d)?"
+_ISO = _DATE + r"[T _]" + _CLOCK + _ZONE
+_MONTH = r"(?P<month>Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
+
+
+@dataclass(slots=True)
+class Styles:
+    """How this file's prefixes look where one line alone cannot tell; chosen by a look at many lines.
+
+    Attributes:
+        task: ``3: `` is ``srun -l``'s task number.
+        bracket: ``[3] `` is ``mpiexec -l``'s rank.
+        host: ``node01: `` is a host (pdsh, DeepSpeed).
+        pipe: ``pod | `` is a container (docker compose, stern).
+        pair: ``pod container `` is stern's.
+        task_is_rank: the task or mpirun number is the global rank (false when each task started several ranks).
+        year: year of times that print none.
+    """
+
+    task: bool = False
+    bracket: bool = False
+    host: bool = False
+    pipe: bool = False
+    task_is_rank: bool = True
+    year: int = REFERENCE_YEAR
+
+
+Handler = Callable[[re.Match[str], Writer, Styles], bool]
+
+
+def _time(found: re.Match[str], writer: Writer, styles: Styles) -> bool:
+    parts = found.groupdict()
+    year = int(parts.get("year") or styles.year)
+    when = moment(year, month_number(parts["month"]), int(parts["day"]), parts["clock"], parts.get("frac") or "")
+    if when is None:
+        return False
+    writer.see_time(when)
+    return True
+
+
+def _kernel_time(found: re.Match[str], writer: Writer, styles: Styles) -> bool:
+    if not _time(found, writer, styles):
+        return False
+    writer.header = "kernel"
+    return True
+
+
+def _uptime(found: re.Match[str], writer: Writer, styles: Styles) -> bool:
+    writer.header = "kernel"
+    return True
+
+
+def _syslog(found: re.Match[str], writer: Writer, styles: Styles) -> bool:
+    if found.re is _SYSLOG and not _time(found, writer, styles):
+        return False
+    writer.host = found["host"]
+    writer.header = "kernel" if found["program"].startswith("kernel") else "syslog"
+    return True
+
+
+def _cri(found: re.Match[str], writer: Writer, styles: Styles) -> bool:
+    writer.damaged = writer.damaged or found["part"] == "P"
+    return _time(found, writer, styles)
+
+
+def _clock_only(found: re.Match[str], writer: Writer, styles: Styles) -> bool:
+    return True
+
+
+def _sglang(found: re.Match[str], writer: Writer, styles: Styles) -> bool:
+    writer.add_stream(found["tag"])
+    return _time(found, writer, styles)
+
+
+def _mpirun(found: re.Match[str], writer: Writer, styles: Styles) -> bool:
+    rank = int(found["rank"])
+    job = found.groupdict().get("job")
+    writer.add_stream(found["rank"] if job is None else f"{job},{rank}")
+    writer.task = rank
+    if styles.task_is_rank:
+        writer.rank, writer.rank_source = rank, "mpirun"
+    return True
+
+
+def _bracket(found: re.Match[str], writer: Writer, styles: Styles) -> bool:
+    return styles.bracket and _mpirun(found, writer, styles)
+
+
+def _srun(found: re.Match[str], writer: Writer, styles: Styles) -> bool:
+    if not styles.task or writer.task is not None:
+        return False
+    writer.add_stream(found["rank"])
+    writer.task = int(found["rank"])
+    if styles.task_is_rank:
+        writer.rank, writer.rank_source = writer.task, "srun"
+    return True
+
+
+def _role(found: re.Match[str], writer: Writer, styles: Styles) -> bool:
+    role, number = found["role"], found["number"]
+    if role.lower() == "rank":
+        writer.rank, writer.rank_source = int(number), "rank-prefix"
+        if writer.local_rank is None and writer.task is None:
+            writer.add_stream(f"rank{number}")
+        return True
+    # a number with a leading zero is part of a host's name
+    if len(number) > 1 and number.startswith("0"):
+        return False
+    writer.add_stream(f"{role}{number}")
+    writer.local_rank = int(number)
+    if writer.rank_source in {"srun", "mpirun"}:
+        # the task started several ranks: its number counts nodes
+        writer.rank, writer.rank_source = None, ""
+    return True
+
+
+def _ray(found: re.Match[str], writer: Writer, styles: Styles) -> bool:
+    writer.add_stream(found["tag"])
+    writer.pid = int(found["pid"])
+    writer.host = found["ip"] or writer.host
+    if found["rank"] is not None:
+        writer.rank, writer.rank_source = int(found["rank"]), "vllm"
+    return True
+
+
+def _pod(found: re.Match[str], writer: Writer, styles: Styles) -> bool:
+    writer.add_stream(f"{found['host']}/{found['container']}")
+    writer.host = found["host"]
+    return True
+
+
+def _address(found: re.Match[str], writer: Writer, styles: Styles) -> bool:
+    writer.add_stream(found["host"])
+    writer.host = found["host"]
+    return True
+
+
+def _host(found: re.Match[str], writer: Writer, styles: Styles) -> bool:
+    return styles.host and writer.host is None and looks_like_host(found["host"]) and _address(found, writer, styles)
+
+
+def _pipe(found: re.Match[str], writer: Writer, styles: Styles) -> bool:
+    if not styles.pipe or writer.host is not None:
+        return False
+    return _address(found, writer, styles)
+
+
+def _stdio(found: re.Match[str], writer: Writer, styles: Styles) -> bool:
+    writer.add_stream(found["tag"])
+    return True
+
+
+_SYSLOG = re.compile(_MONTH + r" +(?P<day>\d{1,2}) " + _CLOCK + r" (?P<host>[\w.-]+) (?=(?P<program>[\w./@-]+)(?:\[\d+\])?: )")
+_HOST_PREFIX = re.compile(r"(?P<host>[A-Za-z0-9][\w.-]{0,62}):(?: |$)")
+_TASK_PREFIX = re.compile(r" {0,6}(?P<rank>\d{1,6}):(?: |$)")
+_BRACKET_PREFIX = re.compile(r"\[(?P<rank>\d{1,6})\] ?")
+_PIPE_PREFIX = re.compile(r"(?P<host>[A-Za-z0-9][\w.-]{0,100}(?: [\w.-]{1,63})?) *\|(?: |$)")
+
+_ISO_RULES: tuple[tuple[re.Pattern[str], Handler], ...] = (
+    (re.compile(_ISO + r" (?:stdout|stderr) (?P<part>[FP])(?: |$)"), _cri),
+    # a collector's table: time, bar, text; or a time with a zone that touches the text
+    (re.compile(r" {0,4}\| " + _ISO + r"(?: *\| | )?"), _time),
+    (re.compile(r" ?" + _DATE + r"[T _]" + _CLOCK + r"(?P<zone>Z|[+-]\d\d:?\d\d)(?: *\| |[ \t]|(?=\S)|$)"), _time),
+    (re.compile(r" ?" + _ISO + r"(?: *\| |[ \t]|$)"), _time),
+)
+# journalctl -o short-iso: the time came off, host and program are left
+_JOURNAL = re.compile(r"(?P<host>[\w.-]+) (?=(?P<program>kernel|[\w./@-]+\[\d+\]): )")
+_ALWAYS: tuple[tuple[str, re.Pattern[str], Handler], ...] = (
+    ("[", re.compile(r"\[(?:(?:[\w.-]+@)?(?P<job>\d+),)?(?P<rank>\d+)\]<(?:stdout|stderr|stddiag)>:"), _mpirun),
+    ("[", re.compile(r"\[(?P<role>[A-Za-z_][\w.-]*?)(?P<number>\d{1,6})\]:(?:(?<=rank\d\]:|ank\d\d\]:|nk\d\d\d\]:|k\d\d\d\d\]:) )?"), _role),
+    ("[", re.compile(r"\[(?P<pod>pod/)?(?P<host>[\w.-]+)/(?P<container>[\w.-]+)\] "), _pod),
+    ("[", re.compile(r"\[" + _ISO + r" (?P<tag>(?:[A-Z]{2}\d+ ?)+)\] "), _sglang),
+    ("[", re.compile(r"\[" + _ISO + r"\](?: |:|$)"), _time),
+    ("[", re.compile(r"\[(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) " + _MONTH + r" +(?P<day>\d{1,2}) " + _CLOCK + r" (?P<year>\d{4})\] "), _kernel_time),
+    ("[", re.compile(r"\[" + _MONTH + r" +(?P<day>\d{1,2}) (?P<year>\d{4}) " + _CLOCK + r"\] "), _time),
+    ("[", re.compile(r"\[ *\+?\d+\.\d{6}\] "), _uptime),
+    ("[", _BRACKET_PREFIX, _bracket),
+    ("(", re.compile(r"\((?P<tag>(?:[^()=\s][^()=]{0,80}?(?:\(\d+\))? )?(?:rank=(?P<rank>\d+),? )?pid=(?P<pid>\d+)(?:, ip=(?P<ip>[^)\s]+))?)\)(?: |$)"), _ray),
+    ("0", re.compile(r"(?P<host>\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}): "), _address),
+    ("0", re.compile(r"\d\d:\d\d:\d\d[.,]\d{3,6} (?=[\[(])"), _clock_only),
+    ("0", _TASK_PREFIX, _srun),
+    ("0", _HOST_PREFIX, _host),
+    ("0", _PIPE_PREFIX, _pipe),
+    (" ", _TASK_PREFIX, _srun),
+    ("a", _SYSLOG, _syslog),
+    ("a", re.compile(r"(?:kern|user|daemon|syslog) *: *(?:emerg|alert|crit|err|warn|warning|notice|info|debug) *: \[?" + _ISO + r"\]?:? "), _kernel_time),
+    ("a", re.compile(r"(?P<tag>[\w.-]+) \[(?:stdout|stderr)\] "), _stdio),
+    ("a", _HOST_PREFIX, _host),
+    ("a", _PIPE_PREFIX, _pipe),
+)
+_NOT_HOSTS = frozenset(
+    "INFO WARN WARNING ERROR DEBUG CRITICAL FATAL TRACE NOTE Note Warning Error srun slurmstepd salloc sbatch mpirun mpiexec bash sh python python3"
+    " torchrun kernel".split()
+)
+_WITH_TIME = re.compile(r"[ |]{0,6}[12]\d{3}[-/]")
+# what may stand behind a prefix to prove that it is one
+_STRONG = re.compile(r"\S+:\d+:\d+ \[-?\d+\] |\[rank\d+\]:|\[[DIWEF]\d{3,4} |\[[DIWEF] \w+\.cpp:\d+\]|[DIWEF]\d{4} \d\d:|\[[a-z]+\d+\]:")
+
+
+def _by_first_character() -> dict[str, tuple[tuple[re.Pattern[str], Handler], ...]]:
+    table: dict[str, tuple[tuple[re.Pattern[str], Handler], ...]] = {}
+    for code in range(0x20, 0x7F):
+        char = chr(code)
+        group = "0" if char.isdigit() else "a" if char.isalpha() else char
+        table[char] = tuple((pattern, handler) for key, pattern, handler in _ALWAYS if key == group)
+    return table
+
+
+_RULES = _by_first_character()
+
+
+def strip(text: str, writer: Writer, styles: Styles, position: int = 0) -> int:
+    """Takes prefixes off from `position` on, repeatedly; returns where the rest begins."""
+    for _ in range(_MAX_PREFIXES):
+        end = _strip_one(text, writer, styles, position)
+        if end is None:
+            break
+        position = end
+    return position
+
+
+def _strip_one(text: str, writer: Writer, styles: Styles, position: int) -> int | None:
+    if _WITH_TIME.match(text, position):
+        for pattern, handler in _ISO_RULES:
+            found = pattern.match(text, position)
+            if found and handler(found, writer, styles):
+                journal = _JOURNAL.match(text, found.end())
+                if journal and _syslog(journal, writer, styles):
+                    return journal.end()
+                return found.end()
+    for pattern, handler in _RULES.get(text[position : position + 1], ()):
+        found = pattern.match(text, position)
+        if found and found.end() > position and handler(found, writer, styles):
+            return found.end()
+    return None
+
+
+def looks_like_host(token: str) -> bool:
+    """Whether a word in front of a colon may be a host's name: it has a digit or a dash and is no known word."""
+    return token not in _NOT_HOSTS and not token.isdecimal() and re.search(r"\d|-", token) is not None and not token.endswith((".py", ".cc", ".cpp"))
+
+
+def choose_styles(texts: Iterable[str], year: int) -> Styles:
+    """Decides by many lines what one line cannot tell."""
+    sample = [text for text in texts if text.strip()]
+    styles = Styles(year=year)
+    # one style may hide another (pdsh around srun -l), so look again behind what was found
+    for _ in range(3):
+        rests = [text[strip(text, Writer(), styles) :] for text in sample]
+        if not _choose_once(rests, styles):
+            break
+    styles.task_is_rank = _task_is_rank(sample, styles)
+    return styles
+
+
+def _choose_once(rests: list[str], styles: Styles) -> bool:
+    for name, pattern in (("task", _TASK_PREFIX), ("bracket", _BRACKET_PREFIX), ("host", _HOST_PREFIX), ("pipe", _PIPE_PREFIX)):
+        if not getattr(styles, name) and _is_style(rests, pattern, name):
+            setattr(styles, name, True)
+            return True
+    return False
+
+
+def _is_style(rests: list[str], pattern: re.Pattern[str], name: str) -> bool:
+    """Most lines have it and its tokens repeat, or some lines have it in front of something unmistakable."""
+    tokens: Counter[str] = Counter()
+    strong = 0
+    for rest in rests:
+        found = pattern.match(rest)
+        if not found:
+            continue
+        token = found[1]
+        if name in {"host", "pipe"} and not looks_like_host(token.split(" ")[0]):
+            continue
+        tokens[token] += 1
+        strong += _STRONG.match(rest, found.end()) is not None
+    total = sum(tokens.values())
+    if strong >= 2 and strong * 10 >= total:
+        return True
+    if total < 3 or total * 10 < len(rests) * 6:
+        return False
+    # line numbers are all different; ranks and hosts come back
+    return len(tokens) * 2 <= total or (len(tokens) < 3 and total >= 3)
+
+
+def _task_is_rank(sample: Iterable[str], styles: Styles) -> bool:
+    """False when tasks turn out to have started several ranks each, so that their numbers count nodes."""
+    for text in sample:
+        writer = Writer()
+        strip(text, writer, styles)
+        if writer.task is None:
+            continue
+        if writer.local_rank is not None or (writer.rank is not None and writer.rank != writer.task):
+            return False
+    return True

@@ -1,0 +1,46 @@
+"""Turns the times that logs print into seconds, as if every printed time were UTC."""
+
+from __future__ import annotations
+
+import datetime
+import functools
+import re
+
+REFERENCE_YEAR = 2000
+"""Year of a time whose year is nowhere in its file: a leap year far from any log, so that it can be told apart."""
+
+_MONTHS = {name: number for number, name in enumerate("jan feb mar apr may jun jul aug sep oct nov dec".split(), 1)}
+_YEAR = re.compile(r"(?<![\d.])(20\d\d)-(?:\d\d|[A-Z][a-z]{2})-\d\d(?!\d)|\d\d:\d\d:\d\d (20\d\d)\b")
+_DAY = 86400
+
+
+@functools.lru_cache(maxsize=1024)
+def _midnight(year: int, month: int, day: int) -> float | None:
+    try:
+        return datetime.datetime(year, month, day, tzinfo=datetime.UTC).timestamp()
+    except ValueError:
+        return None
+
+
+def moment(year: int, month: int, day: int, clock: str, fraction: str = "") -> float | None:
+    """Seconds of a date and ``HH:MM`` or ``HH:MM:SS``; None when there is no such time."""
+    start = _midnight(year, month, day)
+    if start is None:
+        return None
+    hours, minutes, *rest = clock.split(":")
+    seconds = int(hours) * 3600 + int(minutes) * 60 + (int(rest[0]) if rest else 0)
+    # a leap second still belongs to its day
+    if seconds > _DAY:
+        return None
+    return start + seconds + (float(f"0.{fraction}") if fraction else 0.0)
+
+
+def month_number(name: str) -> int:
+    """1 to 12 for an English month name or number; 0 for anything else."""
+    return int(name) if name.isdecimal() else _MONTHS.get(name[:3].lower(), 0)
+
+
+def year_in(text: str) -> int | None:
+    """A year printed in some date of this text."""
+    found = _YEAR.search(text)
+    return int(found[1] or found[2]) if found else None

@@ -1,0 +1,240 @@
+"""Makes logical lines of physical ones: prefixes and headers become attributes, glued lines are parted."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from hangscope.model import Line
+from hangscope.sources.decode import RawLine, clean
+from hangscope.sources.headers import Header, find_headers, start_header
+from hangscope.sources.origin import FileHints, hints
+from hangscope.sources.prefixes import Styles, choose_styles, strip
+from hangscope.sources.stamps import REFERENCE_YEAR, moment, month_number, year_in
+from hangscope.sources.writer import Writer
+
+SAMPLE = 400
+"""So many lines are looked at to learn how a file's prefixes look."""
+
+_HEAD_LENGTH = len(" NCCL INFO ")
+_MAX_HEADS = 8192
+_LEVELS = frozenset({" NCCL INFO ", " NCCL WARN "})
+_STAMP_ONLY = re.compile(r"[\d\s:/.,\-+TZ|\[\]()]*")
+# tags that a launcher may have put before a header that is glued to another line
+_TAGS_BEHIND = re.compile(r"(?:\[\d+,\d+\]<std\w+>:|\[\d+\]<std\w+>:|\[[A-Za-z_]+\d+\]: ?| ?\d{1,6}: |\[\d{4}-\d\d-\d\d[ T][\d:.,]+\] )+$")
+_RFC3339 = re.compile(r"(\d{4})-(\d\d)-(\d\d)[T ](\d\d:\d\d:\d\d)(?:[.,](\d+))?")
+_TEXT_KEYS = ("log", "message", "msg", "textPayload", "MESSAGE")
+_TIME_KEYS = ("time", "timestamp", "ts", "@timestamp")
+_ALL_STYLES = Styles(task=True, bracket=True, host=True, pipe=True)
+
+
+class Unwrapper:
+    """Unwraps the lines of one file; learns on the way which hosts and styles the file has."""
+
+    def __init__(self, file_name: str) -> None:
+        self._file = file_name
+        told: FileHints = hints(file_name)
+        self._rank = told.rank
+        self._local_rank = told.local_rank
+        self._styles = Styles()
+        self._heads: dict[str, tuple[str, int | None, str, int | None, str | None, int | None, int | None, float | None, str, str, str]] = {}
+        self._hosts: Counter[str] = Counter()
+        self._hosts_of: dict[int, Counter[str]] = {}
+
+    def learn(self, raws: Iterable[RawLine]) -> Iterator[RawLine]:
+        """Looks at the first lines to learn the file's prefixes, then yields all lines unchanged.
+
+        Without it, prefixes that one line alone cannot prove (``3: ``, ``node01: ``) are left in the text.
+        """
+        lines = iter(raws)
+        sample = list(itertools.islice(lines, SAMPLE))
+        texts = [raw.text for raw in sample]
+        years = (year_in(text) for text in texts)
+        year = next((found for found in years if found is not None), REFERENCE_YEAR)
+        self._styles = choose_styles(texts, year)
+        self._heads.clear()
+        for raw in sample:
+            self.lines(raw)
+        self._heads.clear()
+        return itertools.chain(sample, lines)
+
+    def lines(self, raw: RawLine) -> list[Line]:
+        """The logical lines of one physical line; most often one."""
+        text = raw.text
+        at = text.find(" NCCL ")
+        if at > 0:
+            end = at + _HEAD_LENGTH
+            template = self._heads.get(text[:end])
+            # a second header further right means glued lines: those take the long way
+            if template is not None and text.find("NCCL ", end) < 0 and ".cpp:" not in text:
+                return [Line(self._file, raw.number, raw.offset, text[end:], text, *template)]
+        return self._slow(raw)
+
+    def _slow(self, raw: RawLine) -> list[Line]:
+        text = raw.text
+        if text.startswith("{") and text.endswith("}"):
+            writer = Writer()
+            payloads = _json_payloads(text, writer)
+            if payloads is not None:
+                return [line for payload in payloads for line in self._unwrap(raw, payload, writer.copy())]
+        made = self._unwrap(raw, text, Writer())
+        if len(made) == 1 and made[0].header == "nccl" and not made[0].damaged:
+            self._remember(text, made[0])
+        return made
+
+    def _unwrap(self, raw: RawLine, text: str, writer: Writer) -> list[Line]:
+        position = strip(text, writer, self._styles)
+        text = _without_repeat(text, position)
+        headers = find_headers(text, position, writer, self._styles.year)
+        if not headers:
+            end = start_header(text, position, writer, self._styles.year)
+            # a rank prefix may stand behind Python's header, too
+            return [self._line(raw, writer, text[end:])]
+        return self._parted(raw, text, position, writer, headers)
+
+    def _parted(self, raw: RawLine, text: str, position: int, writer: Writer, headers: list[Header]) -> list[Line]:
+        """One line for each header, and one for text in front of the first that no launcher put there."""
+        made: list[Line] = []
+        for header in headers:
+            self._settle_host(text, header)
+        for index, header in enumerate(headers):
+            if index:
+                header.start = _before_tags(text, headers[index - 1].end, header)
+        foreign = self._foreign(text, position, headers[0])
+        damaged = len(headers) > 1 or headers[0].torn
+        if foreign:
+            front = writer.copy()
+            front.damaged = True
+            made.append(self._line(raw, front, foreign))
+            damaged = damaged or not foreign[-1].isspace()
+        for index, header in enumerate(headers):
+            end = headers[index + 1].start if index + 1 < len(headers) else len(text)
+            message = text[header.end : end]
+            header.writer.damaged = writer.damaged or (damaged and (index > 0 or bool(foreign) or header.torn or not message.strip()))
+            made.append(self._line(raw, header.writer, message))
+        return made
+
+    def _foreign(self, text: str, position: int, header: Header) -> str:
+        """Text between prefixes and first header; a prefix that the file's style did not cover is none."""
+        if header.start <= position:
+            return ""
+        front = text[position : header.start]
+        if _STAMP_ONLY.fullmatch(front):
+            self._strip_all(front, header.writer)
+            return ""
+        return "" if self._strip_all(front, header.writer) else front
+
+    def _strip_all(self, front: str, into: Writer) -> bool:
+        """Whether the text is nothing but prefixes, whatever the file's style; they are taken then."""
+        writer = Writer()
+        if strip(front, writer, _ALL_STYLES) < len(front):
+            return False
+        if writer.stream:
+            into.add_stream(writer.stream)
+        into.see_time(writer.time)
+        into.local_rank = into.local_rank if into.local_rank is not None else writer.local_rank
+        into.host = into.host or writer.host
+        if into.rank is None:
+            into.rank, into.rank_source = writer.rank, writer.rank_source
+        return True
+
+    def _settle_host(self, text: str, header: Header) -> None:
+        """Corrects a host that foreign text is glued to, or whose beginning is torn off, by hosts known already."""
+        writer = header.writer
+        host, pid = writer.host, writer.pid
+        if writer.header != "nccl" or pid is None or header.torn:
+            return
+        shown = text[header.start : header.end].partition(":")[0]
+        if host is None or shown != host:
+            return
+        known = self._hosts_of.setdefault(pid, Counter())
+        own = known[host] + self._hosts[host]
+        better = max(
+            (name for name in (*known, *self._hosts) if name != host and (host.endswith(name) or name.endswith(host))),
+            key=lambda name: (known[name], self._hosts[name], len(name)),
+            default=None,
+        )
+        if better is not None and (known[better] > known[host] or self._hosts[better] > max(2, 3 * own)):
+            writer.host = better
+            if host.endswith(better):
+                header.start += len(host) - len(better)
+            return
+        known[host] += 1
+        self._hosts[host] += 1
+
+    def _remember(self, text: str, line: Line) -> None:
+        """The head of this line always means the same, so the next line with it needs no search."""
+        at = text.find(" NCCL ")
+        end = at + _HEAD_LENGTH
+        if at <= 0 or text[at:end] not in _LEVELS or line.text != text[end:]:
+            return
+        if len(self._heads) >= _MAX_HEADS:
+            self._heads.clear()
+        self._heads[text[:end]] = (
+            line.stream,
+            line.rank,
+            line.rank_source,
+            line.local_rank,
+            line.host,
+            line.pid,
+            line.tid,
+            line.time,
+            line.level,
+            line.origin,
+            line.header,
+        )
+
+    def _line(self, raw: RawLine, writer: Writer, text: str) -> Line:
+        if writer.rank is None and self._rank is not None:
+            writer.rank, writer.rank_source = self._rank, "file-name"
+        if writer.local_rank is None:
+            writer.local_rank = self._local_rank
+        return writer.line(self._file, raw.number, raw.offset, text, raw.text)
+
+
+def _before_tags(text: str, floor: int, header: Header) -> int:
+    """Where a glued header's own launcher tags begin; the header takes them."""
+    tags = _TAGS_BEHIND.search(text, floor, header.start)
+    if tags is None:
+        return header.start
+    writer = Writer()
+    strip(tags[0], writer, _ALL_STYLES)
+    own = header.writer
+    own.stream = writer.stream or own.stream
+    if writer.rank is not None:
+        own.rank, own.rank_source = writer.rank, writer.rank_source
+    own.local_rank = writer.local_rank if writer.local_rank is not None else own.local_rank
+    return tags.start()
+
+
+def _without_repeat(text: str, position: int) -> str:
+    """A table export prints the message twice, `text | text`: one is enough."""
+    left, bar, right = text.rpartition(" | ")
+    return left if bar and right and len(left) >= position + len(right) and left.endswith(right) and "NCCL" in right else text
+
+
+def _json_payloads(text: str, writer: Writer) -> list[str] | None:
+    """The lines in a log driver's JSON envelope; None when it is something else."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(value, dict):
+        return None
+    payload = next((value[key] for key in _TEXT_KEYS if isinstance(value.get(key), str)), None)
+    if payload is None:
+        return None
+    for key in _TIME_KEYS:
+        found = _RFC3339.match(value[key]) if isinstance(value.get(key), str) else None
+        if found:
+            writer.see_time(moment(int(found[1]), month_number(found[2]), int(found[3]), found[4], found[5] or ""))
+            break
+    pod = value.get("kubernetes")
+    if isinstance(pod, dict) and isinstance(pod.get("pod_name"), str):
+        writer.host = pod["pod_name"]
+        writer.add_stream(pod["pod_name"])
+    pieces = re.split(r"\r\n|\n|\r", payload.rstrip("\r\n"))
+    return [clean(piece) for piece in pieces] or [""]
