@@ -1,0 +1,109 @@
+"""Says what to do next: the verdict's remedies, then what to collect so that a next look sees more."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from hangscope.diagnose.catalogue import INSUFFICIENT_EVIDENCE, NO_FAULT_FOUND
+from hangscope.model import Event, Finding, NextStep, Role
+from hangscope.report.inputs import DiagnosisView, JobView, Version
+from hangscope.report.rank_states import listed_ranks
+from hangscope.report.spans import fold_hosts, rank_words
+
+_MOST_STEPS = 8
+_SURE = 0.8
+_STDIO_BUFFER = 4096
+
+# How each launcher keeps one log a rank. torchrun takes the spelling with an underscore in every version.
+_LOG_A_RANK = {
+    "torchrun": "torchrun --log_dir logs --tee 3 ...",
+    "srun": "srun --output=logs/%j-%t.log ...",
+    "mpirun": "mpirun --output-filename logs ...",
+    "deepspeed": "deepspeed --enable_each_rank_log logs ...",
+}
+
+
+def advise(job: JobView, diagnosis: DiagnosisView) -> tuple[NextStep, ...]:
+    """The most useful first, none twice, and few enough to be read."""
+    steps = [NextStep(remedy.text, remedy.command) for remedy in diagnosis.verdict.remedies]
+    if _is_open(diagnosis.verdict):
+        steps += (*_missing_logs(job), *_live_stacks(job, diagnosis.verdict), *_more_words(job), *_recorder(job))
+    return tuple(dict.fromkeys(steps))[:_MOST_STEPS]
+
+
+def _is_open(verdict: Finding) -> bool:
+    """More evidence could change the answer."""
+    if verdict.cause == NO_FAULT_FOUND:
+        return False
+    return verdict.cause == INSUFFICIENT_EVIDENCE or verdict.role is Role.SYMPTOM or verdict.confidence < _SURE
+
+
+def _missing_logs(job: JobView) -> Iterator[NextStep]:
+    seen = {rank for rank, process in job.ranks.items() if process.line_count}
+    absent = [rank for rank in listed_ranks(job) if rank not in seen]
+    command = _LOG_A_RANK.get(job.launcher or "")
+    if absent and seen:
+        hosts = sorted({process.host for rank in absent if (process := job.ranks.get(rank)) and process.host})
+        where = f" ({fold_hosts(hosts)})" if hosts else ""
+        yield NextStep(f"Add the logs of {rank_words(absent, most=40)}{where}; none was given.", command)
+    elif not seen:
+        text = "No line says which rank wrote it: give the log of every rank, a file each."
+        yield NextStep(text, command)
+    for source in job.sources:
+        if source.error is not None:
+            yield NextStep(f"Make {source.file} readable: {source.error}.")
+            break
+
+
+def _live_stacks(job: JobView, verdict: Finding) -> Iterator[NextStep]:
+    """Who is still there can be asked directly; the ranks that did not come know most."""
+    suspects = [*verdict.ranks, *(rank for stuck in job.stuck for rank in (*stuck.missing, *stuck.arrived))]
+    command = "py-spy dump --native --pid PID"
+    for rank in suspects:
+        process = job.ranks.get(rank)
+        if process is not None and process.pid is not None:
+            command = f"py-spy dump --native --pid {process.pid}"
+            if process.host and re.fullmatch(r"[\w.-]+", process.host):
+                command = f"ssh {process.host} {command}"
+            who = f"rank {rank}"
+            break
+    else:
+        who = "every rank"
+    yield NextStep(f"While it still hangs, take the stack of {who}, and give it to hangscope with the logs.", command)
+
+
+def _more_words(job: JobView) -> Iterator[NextStep]:
+    buffered = any(
+        source.error is None and source.bytes and source.bytes % _STDIO_BUFFER == 0 for source in job.sources
+    )
+    if not any(_is_nccl_info(process.events) for process in job.processes):
+        setting = "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET,ENV,COLL NCCL_DEBUG_FILE=nccl.%h.%p.log"
+        yield NextStep("Next time, let NCCL say what it does, in files of its own.", f"export {setting}")
+    elif buffered:
+        text = "NCCL's lines stop in the middle of a buffer: have it write files of its own, which lose nothing."
+        yield NextStep(text, "export NCCL_DEBUG_FILE=nccl.%h.%p.log")
+    if buffered:
+        text = "A log ends where a full buffer ends, so its last lines are lost: run Python unbuffered."
+        yield NextStep(text, "export PYTHONUNBUFFERED=1")
+
+
+def _is_nccl_info(events: Iterable[Event]) -> bool:
+    return any(event.line.header == "nccl" and event.line.level == "INFO" for event in events)
+
+
+def _recorder(job: JobView) -> Iterator[NextStep]:
+    """The flight recorder exists from torch 2.2 on, and its buffer is on by itself from 2.11 on."""
+    version = _release(job.versions.torch)
+    if version is None or not (2, 2) <= version < (2, 11):
+        return
+    settings = "TORCH_NCCL_TRACE_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1 TORCH_NCCL_DEBUG_INFO_TEMP_FILE=fr_rank_"
+    yield NextStep(
+        "Next time, keep a flight recorder: at a timeout, every rank writes its last calls.", f"export {settings}"
+    )
+
+
+def _release(version: Version) -> tuple[int, int] | None:
+    """Major and minor number; None when unknown or when ranks differ."""
+    found = re.match(r"(\d+)\.(\d+)", version) if isinstance(version, str) else None
+    return (int(found[1]), int(found[2])) if found else None

@@ -1,0 +1,58 @@
+"""Builds the report out of the aligned job and its diagnosis."""
+
+from __future__ import annotations
+
+import hangscope
+from hangscope.model import CollectiveState, JobInfo, Report
+from hangscope.report.advice import advise
+from hangscope.report.inputs import DiagnosisView, JobView, StuckView
+from hangscope.report.rank_states import find_rank_states
+from hangscope.report.story import tell_story
+from hangscope.report.times import iso_time
+
+
+def build_report(job: JobView, diagnosis: DiagnosisView) -> Report:
+    """Everything there is to say about one job; the same input gives the same report."""
+    verdict = diagnosis.verdict
+    findings = diagnosis.findings if verdict in diagnosis.findings else (verdict, *diagnosis.findings)
+    return Report(
+        hangscope_version=hangscope.__version__,
+        job=_job_info(job),
+        verdict=verdict,
+        findings=findings,
+        collectives=tuple(_collective(stuck) for stuck in job.stuck),
+        ranks=find_rank_states(job, diagnosis),
+        story=tell_story(job, diagnosis),
+        next_steps=advise(job, diagnosis),
+        sources=job.sources,
+        warnings=tuple(dict.fromkeys(job.warnings)),
+    )
+
+
+def _job_info(job: JobView) -> JobInfo:
+    firsts = [process.first_time for process in job.processes if process.first_time is not None]
+    lasts = [process.last_time for process in job.processes if process.last_time is not None]
+    return JobInfo(
+        world_size=job.world_size,
+        ranks_seen=tuple(sorted(job.ranks)),
+        hosts=job.hosts,
+        torch_version=job.versions.torch,
+        nccl_version=job.versions.nccl,
+        cuda_version=job.versions.cuda,
+        driver_version=job.versions.driver,
+        launcher=job.launcher,
+        first_time=iso_time(min(firsts, default=None)),
+        last_time=iso_time(max(lasts, default=None)),
+    )
+
+
+def _collective(stuck: StuckView) -> CollectiveState:
+    return CollectiveState(
+        group=stuck.group,
+        group_size=stuck.group_size,
+        seq=stuck.seq,
+        op=stuck.op,
+        arrived=tuple(sorted(stuck.arrived)),
+        missing=tuple(sorted(stuck.missing)),
+        differing={rank: stuck.differing[rank] for rank in sorted(stuck.differing)},
+    )

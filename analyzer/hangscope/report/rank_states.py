@@ -1,0 +1,112 @@
+"""Says where each rank is: its state in one word, and the line of its own code, when that is known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from hangscope.diagnose.catalogue import NO_FAULT_FOUND, causes
+from hangscope.model import Event, Finding, RankState, Role
+from hangscope.report.inputs import DiagnosisView, JobView, ProcessView
+from hangscope.report.times import iso_time
+
+MAX_LISTED_RANKS = 65_536
+"""A world size beyond this is believed only for ranks that were seen: one damaged line must not cost gigabytes."""
+
+_LAST_WORDS_LINES = 200
+"""An exception this near to the end of a rank's log is its end; further up it was caught and the rank went on."""
+
+_STATE_OF_CAUSE = {"exited-early": "finished", "rank-never-started": "missing", "process-frozen": "frozen"}
+
+
+def find_rank_states(job: JobView, diagnosis: DiagnosisView) -> tuple[RankState, ...]:
+    """One entry for every rank that the job has, whether it left something or not."""
+    states = _States(job, diagnosis)
+    return tuple(_rank_state(rank, job.ranks.get(rank), states.of(rank)) for rank in listed_ranks(job))
+
+
+def listed_ranks(job: JobView) -> tuple[int, ...]:
+    """Every rank that exists, by the world size or by being named."""
+    ranks = set(job.ranks)
+    for stuck in job.stuck:
+        ranks.update(stuck.arrived, stuck.missing, stuck.differing)
+    if job.world_size is not None and job.world_size <= MAX_LISTED_RANKS:
+        ranks.update(range(job.world_size))
+    return tuple(sorted(ranks))
+
+
+def user_frame(events: Iterable[Event]) -> str | None:
+    """Innermost frame of the job's own code that the last exception or stack of a process shows."""
+    best: str | None = None
+    best_is_final = False
+    for event in events:
+        place = _place(event)
+        is_final = not event.fields.get("superseded")
+        if place and (is_final or not best_is_final):
+            best, best_is_final = place, is_final
+    return best
+
+
+class _States:
+    """What the diagnosis and the stuck calls say about the ranks, looked up once."""
+
+    def __init__(self, job: JobView, diagnosis: DiagnosisView) -> None:
+        self._job = job
+        self._verdict = diagnosis.verdict
+        self._told: dict[int, str] = {}
+        for finding in (diagnosis.verdict, *diagnosis.findings):
+            state = _state_of(finding)
+            if state:
+                for rank in finding.ranks:
+                    self._told.setdefault(rank, state)
+        self._missing = {rank for stuck in job.stuck for rank in stuck.missing}
+        self._waiting = {rank for stuck in job.stuck for rank in (*stuck.arrived, *stuck.differing)}
+        self._suffering = set(diagnosis.verdict.affected_ranks)
+
+    def of(self, rank: int) -> str:
+        if rank in self._told:
+            return self._told[rank]
+        if rank in self._missing:
+            return "missing"
+        if rank in self._waiting or rank in self._suffering:
+            return "waiting"
+        process = self._job.ranks.get(rank)
+        if process is None:
+            return "unknown"
+        if _died(process):
+            return "dead"
+        return "running" if self._verdict.cause == NO_FAULT_FOUND else "unknown"
+
+
+def _state_of(finding: Finding) -> str:
+    """The state that a finding's cause puts its ranks into, "" when it puts them into none."""
+    if finding.role is not Role.CAUSE:
+        return ""
+    if finding.cause in _STATE_OF_CAUSE:
+        return _STATE_OF_CAUSE[finding.cause]
+    cause = causes().get(finding.cause)
+    return "dead" if cause is not None and cause.family == "process" else ""
+
+
+def _died(process: ProcessView) -> bool:
+    last = process.last_line
+    return last is not None and any(
+        event.kind == "exception"
+        and not event.fields.get("superseded")
+        and event.line.file == last.file
+        and last.number - event.line.number < _LAST_WORDS_LINES
+        for event in process.events
+    )
+
+
+def _rank_state(rank: int, process: ProcessView | None, state: str) -> RankState:
+    if process is None:
+        return RankState(rank, None, None, None, state, None, None)
+    where = user_frame(process.events)
+    return RankState(rank, process.host, process.pid, process.gpu, state, where, iso_time(process.last_time))
+
+
+def _place(event: Event) -> str:
+    file, line, function = (event.fields.get(f"where_{part}") for part in ("file", "line", "function"))
+    if not file:
+        return ""
+    return f"{file}:{line} {function or ''}".rstrip() if line is not None else str(file)
