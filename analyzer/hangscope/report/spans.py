@@ -7,6 +7,9 @@ from collections.abc import Iterable, Sequence
 
 _NUMBERED = re.compile(r"(.*?)(\d+)(\D*)", re.DOTALL)
 
+# Addresses are numbers too, yet nobody reads 10.0.0.[4-7] as four machines at night.
+_ADDRESS = re.compile(r"[\d.:]+")
+
 
 def fold_numbers(numbers: Iterable[int]) -> str:
     """``0,1,2,3,6`` as ``0-3,6``; two neighbours stay apart (``0,1``)."""
@@ -25,25 +28,25 @@ def rank_words(ranks: Iterable[int], *, most: int = 0) -> str:
     return f"rank {numbers}" if len(known) == 1 else f"ranks {numbers}"
 
 
-def fold_hosts(hosts: Iterable[str]) -> str:
+def fold_hosts(names: Iterable[str]) -> str:
     """``node01, node02, node03, login`` as ``login, node[01-03]``, the way Slurm writes host lists."""
+    hosts = set(names)
+    numbered = {host: found for host in hosts if (found := _NUMBERED.fullmatch(host)) and not _ADDRESS.fullmatch(host)}
+    padded = {(found[1], found[3], len(found[2])) for found in numbered.values() if found[2].startswith("0")}
     series: dict[tuple[str, str, int], list[int]] = {}
-    single: list[str] = []
-    for host in sorted(set(hosts)):
-        found = _NUMBERED.fullmatch(host)
-        # addresses are numbers too, yet nobody reads 10.0.0.[4-7] as four machines at night
-        if found and not re.fullmatch(r"[\d.:]+", host):
-            series.setdefault((found[1], found[3], len(found[2])), []).append(int(found[2]))
-        else:
-            single.append(host)
-    names = list(single)
+    for found in numbered.values():
+        # node09 and node10 are one series of two digits, node9 and node10 are one of as many as it takes
+        key = (found[1], found[3], len(found[2]))
+        series.setdefault(key if key in padded else (found[1], found[3], 0), []).append(int(found[2]))
+    single = hosts - numbered.keys()
+    words = list(single)
     for (before, after, digits), numbers in series.items():
         if len(numbers) == 1:
-            names.append(f"{before}{numbers[0]:0{digits}d}{after}")
+            words.append(f"{before}{numbers[0]:0{digits}d}{after}")
             continue
         spans = ",".join(_span(first, last, digits) for first, last in _runs(sorted(numbers)))
-        names.append(f"{before}[{spans}]{after}")
-    return ", ".join(sorted(names))
+        words.append(f"{before}[{spans}]{after}")
+    return ", ".join(sorted(words))
 
 
 def count_words(count: int, noun: str) -> str:

@@ -1,0 +1,169 @@
+"""`hangscope analyze`: exit statuses of the contract, formats, and what the output may be told."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import hangscope
+import report_samples
+from hangscope.cli.main import main
+from hangscope.errors import InputError
+from hangscope.model import Report
+
+Analysis = Callable[[Report | Exception], dict[str, Any]]
+
+
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def analysis(monkeypatch: pytest.MonkeyPatch) -> Analysis:
+    """Makes the analysis give a report (or fail); returns what it was asked."""
+    asked: dict[str, Any] = {}
+
+    def give(outcome: Report | Exception) -> dict[str, Any]:
+        def analyze(*paths: str, **options: object) -> Report:
+            asked.update(options, paths=paths)
+            asked.get("on_start", lambda _: None)(options["progress"])
+            if isinstance(outcome, Exception):
+                raise outcome
+            return outcome
+
+        api = ModuleType("hangscope.api")
+        api.__dict__["analyze"] = analyze
+        monkeypatch.setitem(sys.modules, "hangscope.api", api)
+        monkeypatch.setattr(hangscope, "api", api, raising=False)
+        return asked
+
+    return give
+
+
+@pytest.mark.parametrize(
+    ("make", "flags", "status"),
+    [
+        (report_samples.out_of_memory, [], 0),
+        (report_samples.out_of_memory, ["--exit-code"], 1),
+        (report_samples.insufficient_evidence, ["--exit-code"], 1),
+        (report_samples.no_fault, ["--exit-code"], 0),
+    ],
+)
+def test_exit_status(
+    analysis: Analysis, capsys: pytest.CaptureFixture[str], make: Callable[[], Report], flags: list[str], status: int
+) -> None:
+    analysis(make())
+    assert main(["analyze", "logs", *flags]) == status
+    assert capsys.readouterr().err == ""
+
+
+def test_nothing_to_analyze_is_2_and_leaves_standard_output_empty(
+    analysis: Analysis, capsys: pytest.CaptureFixture[str]
+) -> None:
+    analysis(InputError("no such path: logs", "Give a file or a folder."))
+    assert main(["analyze", "logs", "--format", "json"]) == 2
+    streams = capsys.readouterr()
+    assert streams.out == ""
+    assert streams.err == "hangscope: no such path: logs\nGive a file or a folder.\n"
+
+
+def test_nothing_readable_is_2(analysis: Analysis, capsys: pytest.CaptureFixture[str]) -> None:
+    report = report_samples.no_fault()
+    failed = tuple(replace(source, error="Permission denied") for source in report.sources)
+    analysis(replace(report, sources=failed))
+    assert main(["analyze", "train.log"]) == 2
+    assert "nothing could be read: train.log: Permission denied" in capsys.readouterr().err
+
+
+def test_some_unreadable_files_are_no_failure(analysis: Analysis) -> None:
+    analysis(report_samples.missing_ranks())
+    assert main(["analyze", "logs"]) == 0
+
+
+@pytest.mark.parametrize(
+    "flags", [["--format", "pictures"], ["--jobs", "0"], ["--width", "wide"], ["--quiet", "--verbose"], []]
+)
+def test_wrong_usage_is_2(flags: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["analyze", *flags, *(["logs"] if flags else [])])
+    assert ended.value.code == 2
+    assert "usage:" in capsys.readouterr().err
+
+
+def test_options_reach_the_analysis(analysis: Analysis) -> None:
+    asked = analysis(report_samples.no_fault())
+    main(["analyze", "a", "b", "--jobs", "3", "--rules", "mine", "--rules", "ours", "--quiet"])
+    assert asked["paths"] == ("a", "b")
+    assert asked["jobs"] == 3
+    assert asked["rules"] == (Path("mine"), Path("ours"))
+    assert asked["progress"] is None
+
+
+def test_json_is_all_there_is_on_standard_output(analysis: Analysis, capsys: pytest.CaptureFixture[str]) -> None:
+    analysis(report_samples.out_of_memory())
+    main(["analyze", "logs", "--format", "json"])
+    assert json.loads(capsys.readouterr().out)["verdict"]["cause"] == "gpu-out-of-memory"
+
+
+def test_width_is_kept(analysis: Analysis, capsys: pytest.CaptureFixture[str]) -> None:
+    analysis(report_samples.out_of_memory())
+    main(["analyze", "logs", "--width", "60"])
+    assert max(len(line) for line in capsys.readouterr().out.split("\n") if not line.startswith("      ")) <= 60
+
+
+@pytest.mark.parametrize(
+    ("flags", "variable", "terminal", "colored"),
+    [
+        ([], "", True, True),
+        ([], "", False, False),
+        ([], "NO_COLOR=1", True, False),
+        ([], "NO_COLOR=", True, True),
+        ([], "TERM=dumb", True, False),
+        (["--color", "always"], "NO_COLOR=1", False, True),
+        (["--color", "never"], "", True, False),
+    ],
+)
+def test_color_is_for_terminals_that_want_it(
+    page: Callable[..., str], flags: list[str], variable: str, terminal: bool, colored: bool
+) -> None:
+    assert ("\x1b[" in page(flags, variable, terminal=terminal)) is colored
+
+
+@pytest.fixture
+def page(analysis: Analysis, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+    """Renders a report to a terminal, or to something else, with one environment variable set."""
+
+    def render(flags: list[str], variable: str, *, terminal: bool) -> str:
+        analysis(report_samples.out_of_memory())
+        stream = _Terminal() if terminal else io.StringIO()
+        monkeypatch.setattr(sys, "stdout", stream)
+        monkeypatch.delenv("NO_COLOR", raising=False)
+        monkeypatch.setenv("TERM", "xterm")
+        monkeypatch.setenv("COLUMNS", "90")
+        if variable:
+            monkeypatch.setenv(*variable.split("=", 1))
+        main(["analyze", "logs", *flags])
+        return stream.getvalue()
+
+    return render
+
+
+@pytest.mark.parametrize(("total_bytes", "shown"), [(1_000, False), (500_000_000, True)])
+def test_progress_is_shown_on_a_terminal_when_there_is_much_to_read(
+    analysis: Analysis, monkeypatch: pytest.MonkeyPatch, total_bytes: int, shown: bool
+) -> None:
+    errors = _Terminal()
+    monkeypatch.setattr(sys, "stderr", errors)
+    asked = analysis(report_samples.no_fault())
+    asked["on_start"] = lambda progress: [progress(done, total_bytes) for done in (total_bytes // 2, total_bytes)]
+    assert main(["analyze", "logs", "--quiet"]) == 0
+    assert ("reading" in errors.getvalue()) is shown

@@ -1,0 +1,266 @@
+"""Building a report: who is in which state, what led to what, and what to do next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from hangscope.model import Event, Evidence, Finding, Line, Location, NextStep, Remedy, Role, SourceRecord, Value
+from hangscope.report.build import build_report
+from hangscope.report.rank_states import user_frame
+
+
+@dataclass
+class _Process:
+    host: str | None = None
+    pid: int | None = None
+    gpu: str | None = None
+    first_time: float | None = None
+    last_time: float | None = None
+    last_line: Line | None = None
+    line_count: int = 10
+    events: list[Event] = field(default_factory=list)
+
+
+@dataclass
+class _Stuck:
+    group: str = "world"
+    group_size: int | None = 4
+    seq: int = 7
+    op: str = "all_reduce"
+    arrived: tuple[int, ...] = ()
+    missing: tuple[int, ...] = ()
+    differing: dict[int, str] = field(default_factory=dict)
+    evidence: tuple[Evidence, ...] = ()
+
+
+@dataclass
+class _Versions:
+    torch: str | tuple[str, ...] | None = None
+    nccl: str | tuple[str, ...] | None = None
+    cuda: str | tuple[str, ...] | None = None
+    driver: str | tuple[str, ...] | None = None
+
+
+@dataclass
+class _Job:
+    ranks: dict[int, _Process] = field(default_factory=dict)
+    world_size: int | None = 4
+    hosts: tuple[str, ...] = ("node01",)
+    launcher: str | None = "torchrun"
+    versions: _Versions = field(default_factory=_Versions)
+    stuck: tuple[_Stuck, ...] = ()
+    sources: tuple[SourceRecord, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def processes(self) -> tuple[_Process, ...]:
+        return tuple(self.ranks.values())
+
+
+@dataclass
+class _Diagnosis:
+    verdict: Finding
+    findings: tuple[Finding, ...] = ()
+
+
+def _finding(cause: str, *, ranks: tuple[int, ...] = (), time: float | None = None, **more: object) -> Finding:
+    plain = Finding(
+        cause=cause,
+        role=Role.CAUSE,
+        title=f"title of {cause}",
+        ranks=ranks,
+        affected_ranks=(),
+        hosts=(),
+        confidence=0.9,
+        explanation="",
+        remedies=(),
+        evidence=(),
+        rule=cause,
+        time=time,
+    )
+    return replace(plain, **more)  # type: ignore[arg-type]
+
+
+def _event(kind: str, number: int = 1, **fields: Value) -> Event:
+    return Event("python", kind, fields, Line("rank.log", number, 0, "", ""))
+
+
+def _exception(line: int, *, superseded: bool = False, number: int = 1) -> Event:
+    where: Mapping[str, Value] = {"where_file": "train.py", "where_line": line, "where_function": "step"}
+    return _event("exception", number, superseded=superseded, **where)
+
+
+def _processes(count: int) -> dict[int, _Process]:
+    return {rank: _Process("node01", 100 + rank, str(rank)) for rank in range(count)}
+
+
+def _states(job: _Job, diagnosis: _Diagnosis) -> dict[int, str]:
+    return {state.rank: state.state for state in build_report(job, diagnosis).ranks}
+
+
+def test_states_come_from_the_findings_then_from_the_stuck_call() -> None:
+    # GIVEN a rank that died, one that finished, one that never came, and one without a log
+    job = _Job(_processes(5), world_size=6, stuck=(_Stuck(arrived=(0,), missing=(1, 2, 3)),))
+    died, finished = _finding("gpu-out-of-memory", ranks=(1,)), _finding("exited-early", ranks=(2,))
+    # WHEN the report is built
+    states = _states(job, _Diagnosis(died, (died, finished)))
+    # THEN each rank has the state that the strongest evidence gives it
+    assert states == {0: "waiting", 1: "dead", 2: "finished", 3: "missing", 4: "unknown", 5: "unknown"}
+
+
+def test_a_rank_that_suffers_waits() -> None:
+    verdict = _finding("gpu-fell-off-bus", ranks=(1,), affected_ranks=(0,))
+    assert _states(_Job(_processes(2), world_size=2), _Diagnosis(verdict)) == {0: "waiting", 1: "unknown"}
+
+
+def test_ranks_of_a_healthy_job_run() -> None:
+    assert _states(_Job(_processes(2), world_size=2), _Diagnosis(_finding("no-fault-found"))) == {
+        0: "running",
+        1: "running",
+    }
+
+
+def test_an_exception_among_the_last_words_is_the_end() -> None:
+    ended = _Process(last_line=Line("rank.log", 110, 0, "", ""), events=[_exception(3, number=100)])
+    went_on = _Process(last_line=Line("rank.log", 9000, 0, "", ""), events=[_exception(3, number=100)])
+    states = _states(_Job({0: ended, 1: went_on}, world_size=2), _Diagnosis(_finding("insufficient-evidence")))
+    assert states == {0: "dead", 1: "unknown"}
+
+
+def test_where_is_the_last_frame_that_nothing_took_the_place_of() -> None:
+    assert user_frame([_exception(3), _exception(9), _exception(12, superseded=True)]) == "train.py:9 step"
+    assert user_frame([_exception(12, superseded=True)]) == "train.py:12 step"
+    assert user_frame([_event("watchdog_timeout")]) is None
+
+
+def test_a_damaged_world_size_does_not_fill_the_memory() -> None:
+    job = _Job(_processes(2), world_size=2**40)
+    assert [state.rank for state in build_report(job, _Diagnosis(_finding("no-fault-found"))).ranks] == [0, 1]
+
+
+def test_job_section_spans_the_times_of_all_processes() -> None:
+    job = _Job({1: _Process(first_time=5.0, last_time=9.0), 0: _Process(first_time=2.0)}, versions=_Versions("2.6.0"))
+    info = build_report(job, _Diagnosis(_finding("no-fault-found"))).job
+    assert (info.first_time, info.last_time) == ("1970-01-01T00:00:02", "1970-01-01T00:00:09")
+    assert (info.ranks_seen, info.torch_version, info.launcher) == ((0, 1), "2.6.0", "torchrun")
+
+
+def test_story_goes_by_cause_then_by_time() -> None:
+    # GIVEN symptoms of symptoms, whose clocks disagree with the order of causes
+    verdict = _finding("gpu-out-of-memory", ranks=(1,), time=50.0)
+    late = _finding("watchdog-timeout", ranks=(0,), time=70.0, explained_by="gpu-out-of-memory")
+    early = _finding("peer-lost", ranks=(2,), time=60.0, explained_by="gpu-out-of-memory")
+    deeper = _finding("store-lost", ranks=(3,), time=40.0, explained_by="watchdog-timeout")
+    stranger = _finding("disk-full", time=1.0)
+    job = _Job(_processes(4), stuck=(_Stuck(arrived=(0, 2, 3), missing=(1,)),))
+    # WHEN the story is told
+    story = build_report(job, _Diagnosis(verdict, (deeper, late, stranger, verdict, early))).story
+    # THEN causes come before what they explain, and what nothing connects is left out
+    assert [step.text for step in story] == [
+        "title of gpu-out-of-memory",
+        "all_reduce 7 of group world does not complete: rank 1 never came",
+        "title of peer-lost",
+        "title of watchdog-timeout",
+        "title of store-lost",
+    ]
+    assert story[0].time == "1970-01-01T00:00:50"
+
+
+def test_findings_that_explain_each_other_end_the_story() -> None:
+    one = _finding("peer-lost", explained_by="store-lost")
+    two = _finding("store-lost", explained_by="peer-lost")
+    assert len(build_report(_Job(), _Diagnosis(one, (one, two))).story) == 2
+
+
+def test_no_fault_has_no_story_and_no_steps() -> None:
+    report = build_report(_Job(_processes(4)), _Diagnosis(_finding("no-fault-found")))
+    assert (report.story, report.next_steps) == ((), ())
+
+
+def test_verdict_is_always_among_the_findings() -> None:
+    verdict = _finding("no-fault-found")
+    assert build_report(_Job(), _Diagnosis(verdict)).findings == (verdict,)
+
+
+def test_a_sure_verdict_advises_its_remedies_only() -> None:
+    verdict = _finding("shm-exhausted", remedies=(Remedy("Make it larger.", "docker run --shm-size=8g"),))
+    assert build_report(_Job(), _Diagnosis(verdict)).next_steps == (
+        NextStep("Make it larger.", "docker run --shm-size=8g"),
+    )
+
+
+def _open_job(**more: object) -> _Job:
+    job = _Job({0: _Process("node01", 4242)}, world_size=4, versions=_Versions("2.6.0"))
+    return replace(job, **more)  # type: ignore[arg-type]
+
+
+def _steps(job: _Job) -> list[NextStep]:
+    return list(build_report(job, _Diagnosis(_finding("insufficient-evidence", confidence=0.3))).next_steps)
+
+
+@pytest.mark.parametrize(("launcher", "command"), [("srun", "srun --output"), ("torchrun", "torchrun --log_dir")])
+def test_missing_logs_are_asked_for_in_the_launchers_words(launcher: str, command: str) -> None:
+    first = _steps(_open_job(launcher=launcher))[0]
+    assert "ranks 1-3" in first.text
+    assert first.command
+    assert first.command.startswith(command)
+
+
+def test_stack_of_the_rank_that_did_not_come_is_asked_for_by_pid_and_host() -> None:
+    job = _open_job(ranks=_processes(4), stuck=(_Stuck(arrived=(0, 1, 2), missing=(3,)),))
+    assert NextStep(
+        "While it still hangs, take the stack of rank 3, and give it to hangscope with the logs.",
+        "ssh node01 py-spy dump --native --pid 103",
+    ) in _steps(job)
+
+
+def test_host_names_of_logs_never_become_shell_code() -> None:
+    job = _open_job(ranks={0: _Process("x; rm -rf /", 4242)})
+    assert all("rm -rf" not in (step.command or "") for step in _steps(job))
+
+
+@pytest.mark.parametrize(
+    ("torch", "advised"),
+    [
+        ("2.1.2", False),
+        ("2.2.0", True),
+        ("2.10.0", True),
+        ("2.11.0", False),
+        (None, False),
+        (("2.5.0", "2.6.0"), False),
+    ],
+)
+def test_flight_recorder_is_advised_to_versions_that_have_it_and_have_it_off(
+    torch: str | tuple[str, ...] | None, advised: bool
+) -> None:
+    commands = " ".join(step.command or "" for step in _steps(_open_job(versions=_Versions(torch))))
+    assert ("TORCH_NCCL_TRACE_BUFFER_SIZE" in commands) is advised
+
+
+def test_a_log_that_ends_with_a_full_buffer_advises_unbuffered_output() -> None:
+    job = _open_job(sources=(SourceRecord("rank0.log", "log", 100, 8192, 0),))
+    assert "export PYTHONUNBUFFERED=1" in [step.command for step in _steps(job)]
+
+
+def test_nccl_debug_is_not_advised_to_who_has_it() -> None:
+    line = Line("rank0.log", 1, 0, "", "", header="nccl", level="INFO")
+    job = _open_job(ranks={0: _Process(events=[Event("nccl", "nccl_version", {}, line)])})
+    assert not any("NCCL_DEBUG=INFO" in (step.command or "") for step in _steps(job))
+
+
+def test_steps_are_few_and_none_comes_twice() -> None:
+    remedies = tuple(Remedy(f"Do {number % 10}.") for number in range(20))
+    verdict = _finding("watchdog-timeout", role=Role.SYMPTOM, remedies=remedies)
+    steps = build_report(_open_job(), _Diagnosis(verdict)).next_steps
+    assert len(steps) == len(set(steps)) == 8
+
+
+def test_evidence_of_the_stuck_call_proves_its_step() -> None:
+    evidence = Evidence(Location("rank0.log", 3), "text", "why")
+    job = _Job(_processes(2), stuck=(_Stuck(arrived=(0,), differing={1: "barrier"}, evidence=(evidence,)),))
+    step = build_report(job, _Diagnosis(_finding("collective-op-mismatch"))).story[1]
+    assert step.text == "all_reduce 7 of group world does not complete: 1 rank called something else"
+    assert step.evidence == (evidence,)

@@ -1,0 +1,129 @@
+"""The text format: snapshots to read, and the promises that no snapshot shows."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+import report_samples
+from hangscope.model import Report
+from hangscope.report.formats import load_format
+from hangscope.report.options import RenderOptions
+from report_samples import SAMPLES
+
+_SNAPSHOTS = Path(__file__).parent / "snapshots" / "text"
+_COMMAND_INDENT = "      "
+
+
+def _render(report: Report, options: RenderOptions) -> str:
+    stream = io.StringIO()
+    load_format("text").render(report, stream, options)
+    return stream.getvalue()
+
+
+def _check_snapshot(name: str, text: str) -> None:
+    path = _SNAPSHOTS / f"{name}.txt"
+    if os.environ.get("HANGSCOPE_UPDATE_SNAPSHOTS") == "1":
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    assert path.read_text(encoding="utf-8") == text, "HANGSCOPE_UPDATE_SNAPSHOTS=1 pytest rewrites the snapshots"
+
+
+@pytest.mark.parametrize("width", [80, 160])
+@pytest.mark.parametrize("name", sorted(SAMPLES))
+def test_page_looks_as_reviewed(name: str, width: int) -> None:
+    _check_snapshot(f"{name}-{width}", _render(SAMPLES[name](), RenderOptions(width=width)))
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("color", RenderOptions(width=80, color=True)),
+        ("verbose", RenderOptions(width=80, verbose=True)),
+        ("ascii", RenderOptions(width=80, encoding="ascii")),
+        ("quiet", RenderOptions(width=80, quiet=True)),
+    ],
+)
+def test_options_look_as_reviewed(name: str, options: RenderOptions) -> None:
+    _check_snapshot(f"out-of-memory-{name}", _render(report_samples.out_of_memory(), options))
+
+
+def test_first_screen_answers_everything() -> None:
+    first_screen = "\n".join(_render(report_samples.out_of_memory(), RenderOptions(width=80)).split("\n")[:24])
+    for answer in (
+        "ran out of GPU memory",
+        "gpu-out-of-memory",
+        "high 0.93",
+        "rank 5 (node02, GPU 1, pid 41205)",
+        "0-4,6,7",
+        "train.py:212 forward",
+        "logs/rank5.log:1841",
+        "What to do now",
+        "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
+    ):
+        assert answer in first_screen
+
+
+@pytest.mark.parametrize("name", sorted(SAMPLES))
+def test_color_changes_no_character(name: str) -> None:
+    plain = _render(SAMPLES[name](), RenderOptions(width=100))
+    colored = _render(SAMPLES[name](), RenderOptions(width=100, color=True))
+    assert "\x1b[" in colored
+    bare = re.sub(r"\x1b\[[0-9;]*m", "", colored)
+    assert [line.rstrip() for line in bare.split("\n")] == [line.rstrip() for line in plain.split("\n")]
+
+
+@pytest.mark.parametrize("width", [80, 120, 200])
+@pytest.mark.parametrize("make", [*SAMPLES.values(), report_samples.hostile])
+def test_nothing_but_commands_is_wider_than_the_page(make: object, width: int) -> None:
+    assert callable(make)
+    for line in _render(make(), RenderOptions(width=width, verbose=True)).split("\n"):
+        assert len(line) <= width or line.startswith(_COMMAND_INDENT)
+
+
+def test_long_command_stays_on_one_line() -> None:
+    report = report_samples.missing_ranks()
+    command = report.next_steps[1].command
+    assert command
+    assert f"\n{_COMMAND_INDENT}{command}\n" in _render(report, RenderOptions(width=40))
+
+
+@pytest.mark.parametrize("options", [RenderOptions(width=80), RenderOptions(width=80, quiet=True)])
+def test_hostile_text_reaches_no_terminal(options: RenderOptions) -> None:
+    page = _render(report_samples.hostile(), options)
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069]", page)
+    assert "\\x1b[31mred" in page
+    assert "[bold]markup[/bold]" in page
+    assert ":smile:" in page or options.quiet
+
+
+def test_hostile_text_in_color_brings_only_the_pages_own_styles() -> None:
+    page = _render(report_samples.hostile(), RenderOptions(width=80, color=True))
+    assert "\x1b" not in re.sub(r"\x1b\[[0-9;]*m", "", page)
+
+
+def test_long_line_shows_both_ends() -> None:
+    page = _render(report_samples.hostile(), RenderOptions(width=80))
+    assert "the end matters" in page
+    assert len(page) < 12_000
+
+
+@pytest.mark.parametrize("make", [*SAMPLES.values(), report_samples.hostile])
+def test_ascii_stream_gets_ascii(make: object) -> None:
+    assert callable(make)
+    assert _render(make(), RenderOptions(width=80, encoding="ascii")).isascii()
+
+
+def test_quiet_is_one_line() -> None:
+    assert _render(report_samples.hostile(), RenderOptions(quiet=True)).count("\n") == 1
+
+
+def test_many_ranks_are_folded() -> None:
+    page = _render(report_samples.missing_ranks(), RenderOptions(width=100))
+    assert "MMMMMMMM  node064" in page
+    assert "node[001-009,011-063,065-128]" in page
+    assert len(page.split("\n")) < 70

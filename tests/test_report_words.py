@@ -1,0 +1,90 @@
+"""The small words of a report: folded numbers, times, and text made harmless."""
+
+from __future__ import annotations
+
+import pytest
+
+from hangscope.report.printable import one_line, printable, shorten_middle
+from hangscope.report.spans import confidence_word, count_words, fold_hosts, fold_numbers, rank_words, size_words
+from hangscope.report.times import duration_words, iso_time, seconds_between, split_time
+
+
+@pytest.mark.parametrize(
+    ("numbers", "words"),
+    [([], ""), ([3], "3"), ([1, 0], "0,1"), ([0, 1, 2, 3, 6], "0-3,6"), ([5, 5, 7, 8, 9], "5,7-9")],
+)
+def test_numbers_fold(numbers: list[int], words: str) -> None:
+    assert fold_numbers(numbers) == words
+
+
+@pytest.mark.parametrize(
+    ("hosts", "words"),
+    [
+        (["node02", "node01"], "node[01,02]"),
+        (["node9", "node10", "node11"], "node[9-11]"),
+        (["node09", "node10", "node11", "node7"], "node7, node[09-11]"),
+        (["a-3.local", "a-1.local", "a-2.local", "login"], "a-[1-3].local, login"),
+        (["10.0.0.4", "10.0.0.5"], "10.0.0.4, 10.0.0.5"),
+        (["node01"], "node01"),
+        ([], ""),
+    ],
+)
+def test_hosts_fold(hosts: list[str], words: str) -> None:
+    assert fold_hosts(hosts) == words
+
+
+def test_ranks_are_named_within_bounds() -> None:
+    assert rank_words([5]) == "rank 5"
+    assert rank_words([5, 6, 7]) == "ranks 5-7"
+    assert rank_words([]) == "no rank"
+    assert rank_words(range(0, 100, 2), most=10) == "ranks 0,2,4,6,8,... (50 in all)"
+
+
+def test_amounts() -> None:
+    assert count_words(1, "file") == "1 file"
+    assert count_words(1024, "rank") == "1,024 ranks"
+    assert [size_words(size) for size in (0, 999, 1500, 2_000_000_000, 5 * 10**12)] == [
+        "0 bytes",
+        "999 bytes",
+        "1.5 kB",
+        "2.0 GB",
+        "5.0 TB",
+    ]
+    assert [confidence_word(value) for value in (0.8, 0.79, 0.5, 0.49)] == ["high", "medium", "medium", "low"]
+
+
+def test_times() -> None:
+    assert iso_time(None) is None
+    assert iso_time(0.0) == "1970-01-01T00:00:00"
+    assert iso_time(1777636987.221) == "2026-05-01T12:03:07.221"
+    assert iso_time(1e30) is None
+    assert iso_time(float("nan")) is None
+    assert split_time("2026-05-01T12:03:07") == ("2026-05-01", "12:03:07")
+    assert split_time(None) == ("", "")
+    assert seconds_between("2026-05-01T12:00:00", "2026-05-01T12:00:01.500") == 1.5
+    assert seconds_between(None, "2026-05-01T12:00:00") is None
+    assert [duration_words(s) for s in (0.25, 4.2, 602, 11_100, -1.5)] == [
+        "250 ms",
+        "4.2 s",
+        "10 min 2 s",
+        "3 h 5 min",
+        "-1.5 s",
+    ]
+
+
+def test_printable_escapes_once_and_keeps_words() -> None:
+    text = "\x1b[2J\x00\x9b\u202e\u200b\udc80 [bold] ünïcode 漢\tx\n"
+    safe = printable(text)
+    assert safe == "\\x1b[2J\\x00\\x9b\\u202e\\u200b\\udc80 [bold] ünïcode 漢\tx\\n"
+    assert printable(safe) == safe
+    assert one_line("a\tb\nc") == "a    b\\nc"
+
+
+def test_shortening_keeps_both_ends() -> None:
+    assert shorten_middle("short", 10) == "short"
+    text = "begin " + "x" * 1000 + " end"
+    short = shorten_middle(text, 40)
+    assert len(short) <= 40
+    assert short.startswith("begin")
+    assert short.endswith("end")
+    assert len(shorten_middle("y" * 1000, 40)) == 40
