@@ -53,6 +53,7 @@ class _Job:
     versions: _Versions = field(default_factory=_Versions)
     stuck: tuple[_Stuck, ...] = ()
     sources: tuple[SourceRecord, ...] = ()
+    lost_tails: frozenset[str] = frozenset()
     warnings: tuple[str, ...] = ()
 
     @property
@@ -240,8 +241,8 @@ def test_flight_recorder_is_advised_to_versions_that_have_it_and_have_it_off(
     assert ("TORCH_NCCL_TRACE_BUFFER_SIZE" in commands) is advised
 
 
-def test_a_log_that_ends_with_a_full_buffer_advises_unbuffered_output() -> None:
-    job = _open_job(sources=(SourceRecord("rank0.log", "log", 100, 8192, 0),))
+def test_lost_last_lines_advise_unbuffered_output() -> None:
+    job = _open_job(lost_tails=frozenset({"rank0.log"}))
     assert "export PYTHONUNBUFFERED=1" in [step.command for step in _steps(job)]
 
 

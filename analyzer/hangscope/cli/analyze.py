@@ -67,11 +67,11 @@ def run(args: argparse.Namespace) -> int:
     """Analyze, render, and say by the exit status what --exit-code asks for."""
     # Before the work: a format that cannot be loaded should not cost a wait.
     output = load_format(args.format)
-    from hangscope import api
+    from hangscope.api import analyze
 
     _log_to_stderr(verbose=args.verbose)
     with _progress_bar() as progress:
-        report = api.analyze(*args.paths, jobs=args.jobs, rules=tuple(args.rules), progress=progress)
+        report = analyze(*args.paths, jobs=args.jobs, rules=tuple(args.rules), progress=progress)
     _check_readable(report)
     output.render(report, sys.stdout, _options(args))
     found = report.verdict.cause != "no-fault-found"

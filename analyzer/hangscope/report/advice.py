@@ -13,7 +13,6 @@ from hangscope.report.spans import fold_hosts, rank_words
 
 _MOST_STEPS = 8
 _SURE = 0.8
-_STDIO_BUFFER = 4096
 
 # How each launcher keeps one log a rank. torchrun takes the spelling with an underscore in every version.
 _LOG_A_RANK = {
@@ -74,17 +73,15 @@ def _live_stacks(job: JobView, verdict: Finding) -> Iterator[NextStep]:
 
 
 def _more_words(job: JobView) -> Iterator[NextStep]:
-    buffered = any(
-        source.error is None and source.bytes and source.bytes % _STDIO_BUFFER == 0 for source in job.sources
-    )
     if not any(_is_nccl_info(process.events) for process in job.processes):
         setting = "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET,ENV,COLL NCCL_DEBUG_FILE=nccl.%h.%p.log"
         yield NextStep("Next time, let NCCL say what it does, in files of its own.", f"export {setting}")
-    elif buffered:
+    elif job.lost_tails:
         text = "NCCL's lines stop in the middle of a buffer: have it write files of its own, which lose nothing."
         yield NextStep(text, "export NCCL_DEBUG_FILE=nccl.%h.%p.log")
-    if buffered:
-        text = "A log ends where a full buffer ends, so its last lines are lost: run Python unbuffered."
+    if job.lost_tails:
+        first = min(job.lost_tails)
+        text = f"The last lines of {first} are lost, they were still in a buffer: run Python unbuffered."
         yield NextStep(text, "export PYTHONUNBUFFERED=1")
 
 
