@@ -265,3 +265,10 @@ def test_evidence_of_the_stuck_call_proves_its_step() -> None:
     step = build_report(job, _Diagnosis(_finding("collective-op-mismatch"))).story[1]
     assert step.text == "all_reduce 7 of group world does not complete: 1 rank called something else"
     assert step.evidence == (evidence,)
+
+
+def test_a_verdict_about_the_stuck_call_is_not_told_twice() -> None:
+    evidence = Evidence(Location("rank0.log", 3), "text", "why")
+    job = _Job(_processes(2), stuck=(_Stuck(arrived=(0,), missing=(1,), evidence=(evidence,)),))
+    verdict = _finding("collective-skipped", ranks=(1,), evidence=(evidence,))
+    assert len(build_report(job, _Diagnosis(verdict)).story) == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -127,3 +128,11 @@ def test_many_ranks_are_folded() -> None:
     assert "MMMMMMMM  node064" in page
     assert "node[001-009,011-063,065-128]" in page
     assert len(page.split("\n")) < 70
+
+
+def test_line_ends_of_a_rule_file_give_way_to_the_pages_own() -> None:
+    report = report_samples.no_fault()
+    verdict = replace(report.verdict, explanation="One line\nand its rest.\n\nAnother paragraph:\n- a point\n")
+    page = _render(replace(report, verdict=verdict), RenderOptions(width=80))
+    assert "One line and its rest.\n" in page
+    assert re.search(r"Another paragraph:\n +- a point\n", page)

@@ -68,6 +68,8 @@ def _live_stacks(job: JobView, verdict: Finding) -> Iterator[NextStep]:
             who = f"rank {rank}"
             break
     else:
+        if any("py-spy" in (remedy.command or "") for remedy in verdict.remedies):
+            return
         who = "every rank"
     yield NextStep(f"While it still hangs, take the stack of {who}, and give it to hangscope with the logs.", command)
 

@@ -18,7 +18,9 @@ def tell_story(job: JobView, diagnosis: DiagnosisView) -> tuple[StoryStep, ...]:
     verdict = diagnosis.verdict
     if verdict.cause == NO_FAULT_FOUND:
         return ()
-    stuck = [_stuck_step(call) for call in job.stuck]
+    # A verdict that is made of a stuck call's own lines tells of that call already.
+    told_at = {evidence.at for evidence in verdict.evidence}
+    stuck = [_stuck_step(call) for call in job.stuck if not told_at & {evidence.at for evidence in call.evidence}]
     if verdict.cause == INSUFFICIENT_EVIDENCE:
         # Nothing is known to be first, so only the clock can order what was seen.
         return (*stuck, *(_finding_step(f) for f in _by_time(diagnosis.findings) if f != verdict))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.text import Text
 
-from hangscope.model import CollectiveState, Finding, Report
+from hangscope.model import CollectiveState, Finding, Report, StoryStep
 from hangscope.report.printable import one_line
 from hangscope.report.spans import confidence_word, count_words, fold_numbers, rank_words, size_words
 from hangscope.report.terminal.screen import Screen, columns
@@ -52,19 +52,13 @@ def show_story(screen: Screen, report: Report) -> None:
     one_day = len(dates) == 1
     screen.heading("How it went" + (f", {next(iter(dates))} (clock of the logs)" if one_day else ""))
     start = next((step.time for step in steps if step.time), None)
-    table = columns(None, None, None)
-    for step in steps[:most]:
+    table = columns(None, None, None) if start else columns(2, None, gap=1)
+    for number, step in enumerate(steps[:most], 1):
         passed = seconds_between(start, step.time)
-        clock = split_time(step.time)[1] if one_day else (step.time or "")
-        text = screen.words(step.text)
-        if step.ranks:
-            text = Text(rank_words(step.ranks, most=40) + ": ", style="bold") + text
-        if step.evidence:
-            text.append("\n" + screen.place(step.evidence[0].at), style="dim")
-        text.overflow = "fold"
-        table.add_row(
-            Text(clock or "time ?"), Text(f"+{duration_words(passed)}" if passed and passed > 0 else ""), text
-        )
+        clock = split_time(step.time)[1] if one_day else step.time
+        later = f"+{duration_words(passed)}" if passed and passed > 0 else ""
+        when = (Text(clock or "?"), Text(later)) if start else (Text(str(number)),)
+        table.add_row(*when, _step_words(screen, step))
     screen.show(table, indent=1, width=screen.prose_width)
     _show_rest(screen, len(steps) - most, "later step")
 
@@ -135,6 +129,18 @@ def show_last_line(screen: Screen, report: Report) -> None:
     screen.show(line)
     if verdict.cause not in ("no-fault-found", "insufficient-evidence"):
         screen.show(Text("More: ") + Text(f"hangscope explain {verdict.cause}", style="cyan"))
+
+
+def _step_words(screen: Screen, step: StoryStep) -> Text:
+    words = screen.words(step.text)
+    who = rank_words(step.ranks, most=40)
+    # most titles name the ranks themselves
+    if step.ranks and who.casefold() not in step.text.casefold():
+        words = Text(f"{who}: ", style="bold") + words
+    if step.evidence:
+        words.append("\n" + screen.place(step.evidence[0].at), style="dim")
+    words.overflow = "fold"
+    return words
 
 
 def _show_collective(screen: Screen, state: CollectiveState) -> None:

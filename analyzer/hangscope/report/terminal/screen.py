@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from dataclasses import dataclass
 
 from rich import box
@@ -19,6 +20,9 @@ from hangscope.report.printable import one_line, printable, shorten_middle
 # Longer lines of prose are hard to read, however wide the terminal is.
 _PROSE_WIDTH = 100
 _NARROWEST = 40
+
+# Paragraphs, lists and indented lines keep their line ends.
+_LINE_END_IN_PARAGRAPH = re.compile(r"(?<!\n)[ ]*\n(?=[^\s\-*\d])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +95,7 @@ class Screen:
         self._console.print(Padding(content, (0, 0, 0, indent)), width=width or self.width)
 
     def prose(self, text: str, *, indent: int = 0, style: str = "") -> None:
-        """Plain words, wrapped; line ends in it stay."""
+        """Plain words, wrapped."""
         self.show(self.words(text, style), indent=indent, width=self.prose_width)
 
     def command(self, command: str, *, indent: int) -> None:
@@ -110,8 +114,9 @@ class Screen:
         return shorten_middle(one_line(text), limit, f" {self.glyphs.ellipsis} ")
 
     def words(self, text: str, style: str = "") -> Text:
-        """Text from anywhere, made safe."""
-        return Text(printable(text.replace("\t", "    "), keep="\n"), style=style, overflow="fold")
+        """Plain words from anywhere, made safe; the line ends of whoever wrote them give way to ours."""
+        joined = _LINE_END_IN_PARAGRAPH.sub(" ", text.strip().replace("\t", "    "))
+        return Text(printable(joined, keep="\n"), style=style, overflow="fold")
 
     def place(self, at: Location) -> str:
         """``file:line``, or the file alone for what has no lines."""
