@@ -31,14 +31,16 @@ def output_of(command: str) -> str:
     os.environ["COLUMNS"] = "100"
     os.chdir(README.parent)
     try:
-        with contextlib.redirect_stdout(printed), contextlib.suppress(SystemExit):
-            hangscope(shlex.split(command)[1:])
+        with contextlib.redirect_stdout(printed):
+            status = hangscope(shlex.split(command)[1:])
     finally:
         os.chdir(before[1])
         if before[0] is None:
             del os.environ["COLUMNS"]
         else:
             os.environ["COLUMNS"] = before[0]
+    if status != 0:
+        raise RuntimeError(f"{command} gave exit status {status}")
     return "\n".join(line.rstrip() for line in printed.getvalue().strip("\n").splitlines())
 
 
