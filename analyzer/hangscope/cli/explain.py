@@ -1,0 +1,21 @@
+"""Explain a cause or a rule: what it means, how it looks in logs, what to do, when it is wrong."""
+
+from __future__ import annotations
+
+import argparse
+
+from hangscope.diagnose.reference import explain_text
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the arguments of ``hangscope explain``."""
+    parser.add_argument("name", metavar="CAUSE_OR_RULE", help="id of a cause or of a rule, as a report names it")
+    parser.add_argument(
+        "--rules", metavar="DIR", action="append", default=[], help="folder with rules of your own (may be repeated)"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Prints the page."""
+    print(explain_text(args.name, args.rules), end="")
+    return 0

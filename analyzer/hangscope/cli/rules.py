@@ -1,0 +1,46 @@
+"""List the rules: family, id, cause, role and title."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from hangscope.diagnose.catalogue import families
+from hangscope.diagnose.loader import load_rules
+from hangscope.diagnose.reader import suggest
+from hangscope.diagnose.rule import Rule
+from hangscope.errors import UnknownNameError
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the arguments of ``hangscope rules``."""
+    parser.add_argument("--family", metavar="FAMILY", help="only the rules of one family (process, network, gpu, ...)")
+    parser.add_argument("--json", action="store_true", help="print a JSON list")
+    parser.add_argument(
+        "--rules", metavar="DIR", action="append", default=[], help="folder with rules of your own (may be repeated)"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Prints the list."""
+    if args.family is not None and args.family not in families():
+        raise UnknownNameError(
+            f"there is no family {args.family!r}{suggest(args.family, families())}",
+            f"The families are {', '.join(families())}.",
+        )
+    rules = load_rules(args.rules, args.family or "")
+    print(_as_json(rules) if args.json else _as_table(rules), end="")
+    return 0
+
+
+def _as_json(rules: tuple[Rule, ...]) -> str:
+    keys = ("family", "id", "cause", "role", "status", "since", "weight", "title")
+    return json.dumps([{key: getattr(rule, key) for key in keys} for rule in rules], indent=2) + "\n"
+
+
+def _as_table(rules: tuple[Rule, ...]) -> str:
+    rows = [("FAMILY", "RULE", "CAUSE", "ROLE", "TITLE")]
+    rows += [(rule.family, rule.id, rule.cause, rule.role, rule.title) for rule in rules]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return "\n".join(lines) + "\n"

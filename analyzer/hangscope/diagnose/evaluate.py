@@ -1,0 +1,112 @@
+"""Evaluates rules on facts: each rule that holds becomes one finding."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+
+from hangscope.diagnose.index import FactIndex, earliest
+from hangscope.diagnose.match import Match, match
+from hangscope.diagnose.rule import Rule
+from hangscope.diagnose.template import Subject, render
+from hangscope.diagnose.versions import UnknownVersions, VersionsSeen, fits
+from hangscope.model import Evidence, Fact, Finding, Remedy
+
+MOST_EVIDENCE = 12
+"""Lines a finding cites at most: enough to prove it, few enough to read."""
+
+_FOR_OTHERS = 4
+"""Of those, so many are kept for facts that are no culprits but belong to the proof."""
+
+
+def evaluate(rules: Iterable[Rule], facts: Iterable[Fact], versions: VersionsSeen | None = None) -> tuple[Finding, ...]:
+    """Findings of the rules that hold, in the order of the rules; nothing is explained or merged yet.
+
+    Args:
+        rules: what to evaluate.
+        facts: everything the evidence shows, in any order.
+        versions: versions seen, which decide what remedies are offered.
+    """
+    index = FactIndex(facts)
+    seen = versions or UnknownVersions()
+    findings = []
+    for rule in rules:
+        found = match(rule.when, index)
+        if found:
+            findings.append(_build_finding(rule, found, seen))
+    return tuple(findings)
+
+
+def _build_finding(rule: Rule, found: Match, versions: VersionsSeen) -> Finding:
+    everything = earliest(itertools.chain.from_iterable(found.bound.values()))
+    ranks = sorted({rank for fact in found.culprits for rank in fact.ranks} - found.excused_ranks)
+    hosts = sorted({host for fact in found.culprits for host in fact.hosts} - found.excused_hosts)
+    subject = Subject(
+        ranks=tuple(ranks),
+        hosts=tuple(hosts),
+        groups=tuple(dict.fromkeys(fact.group for fact in everything if fact.group)),
+        affected=tuple(sorted({rank for fact in everything for rank in fact.affected} - set(ranks))),
+        count=len(found.culprits or everything),
+        bound=found.bound,
+    )
+    return Finding(
+        cause=rule.cause,
+        role=rule.role,
+        title=render(rule.title, subject),
+        ranks=subject.ranks,
+        affected_ranks=subject.affected,
+        hosts=subject.hosts,
+        confidence=rule.confidence,
+        explanation=render(rule.explanation, subject),
+        remedies=tuple(
+            Remedy(render(remedy.text, subject), remedy.command)
+            for remedy in rule.remedies
+            if fits(remedy.versions, versions)
+        ),
+        evidence=choose_evidence(found.culprits, everything),
+        rule=rule.id,
+        time=next((fact.time for fact in found.culprits or everything if fact.time is not None), None),
+    )
+
+
+def choose_evidence(culprits: Sequence[Fact], everything: Sequence[Fact]) -> tuple[Evidence, ...]:
+    """The lines to cite: the culprits' first, the best line of each writer before further ones, no line twice."""
+    own = {id(fact) for fact in culprits}
+    others = [fact for fact in everything if id(fact) not in own]
+    room = MOST_EVIDENCE - min(_FOR_OTHERS, len(others))
+    chosen: dict[tuple[object, ...], Evidence] = {}
+    _take(_by_turns(culprits), room, chosen)
+    _take(_by_turns(others), MOST_EVIDENCE, chosen)
+    _take(_by_turns(culprits), MOST_EVIDENCE, chosen)
+    return tuple(chosen.values())
+
+
+def unite_evidence(first: Sequence[Evidence], second: Sequence[Evidence]) -> tuple[Evidence, ...]:
+    """Two findings' evidence as one, the first one's in front."""
+    chosen: dict[tuple[object, ...], Evidence] = {}
+    _take(itertools.chain(first, second), MOST_EVIDENCE, chosen)
+    return tuple(chosen.values())
+
+
+def _take(lines: Iterable[Evidence], limit: int, chosen: dict[tuple[object, ...], Evidence]) -> None:
+    for evidence in lines:
+        if len(chosen) >= limit:
+            return
+        # Entries of binary sources have no line number: there the text tells them apart.
+        at = evidence.at
+        chosen.setdefault((at.file, at.line, at.offset if at.line is None else 0, evidence.text), evidence)
+
+
+def _by_turns(facts: Sequence[Fact]) -> Iterator[Evidence]:
+    """The first line of the earliest fact of each kind and writer, then that of the other facts, then all lines."""
+    writers: set[tuple[object, ...]] = set()
+    for fact in facts:
+        if fact.evidence:
+            writer = (fact.kind, fact.ranks or fact.evidence[0].at.file)
+            if writer not in writers:
+                writers.add(writer)
+                yield fact.evidence[0]
+    for fact in facts:
+        yield from fact.evidence[:1]
+    for fact in facts:
+        yield from fact.evidence[1:]

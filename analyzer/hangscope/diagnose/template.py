@@ -1,0 +1,186 @@
+"""Renders the texts of a rule with the ranks, hosts and fields of the facts it bound."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from hangscope.model import Fact, Value
+
+UNKNOWN = "?"
+SUMMARY_NAMES = ("ranks", "hosts", "group", "affected", "count")
+"""What a template may name without a bound fact."""
+
+# A list of whole numbers is written as rank ranges only where its name says that it holds ranks: shapes are lists too.
+_RANK_FIELDS = ("ranks", "affected", "arrived", "missing", "members")
+
+_MOST_VALUES = 4
+_MOST_HOSTS = 8
+_FORMATTER = string.Formatter()
+
+
+@dataclass(frozen=True, slots=True)
+class Placeholder:
+    """One ``{...}``: a summary name, or ``name.field``; with a format and what to say when nothing is known."""
+
+    name: str
+    field: str
+    format: str
+    default: str
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What a template speaks about."""
+
+    ranks: tuple[int, ...]
+    hosts: tuple[str, ...]
+    groups: tuple[str, ...]
+    affected: tuple[int, ...]
+    count: int
+    bound: Mapping[str, Sequence[Fact]]
+
+
+def placeholders(template: str) -> list[Placeholder]:
+    """The placeholders of a template.
+
+    Raises:
+        ValueError: the braces do not match, or a placeholder has a format that does not exist.
+    """
+    found = []
+    for _, expression, spec, conversion in _FORMATTER.parse(template):
+        if expression is not None:
+            if conversion:
+                raise ValueError(f"{{{expression}!{conversion}}} has a conversion")
+            found.append(_placeholder(expression, spec or ""))
+    return found
+
+
+def render(template: str, subject: Subject) -> str:
+    """Fills in a template; what is not known becomes the placeholder's own default, else ``?``."""
+    parts = []
+    for literal, expression, spec, _ in _FORMATTER.parse(template):
+        parts.append(literal)
+        if expression is not None:
+            parts.append(_fill(_placeholder(expression, spec or ""), subject))
+    return "".join(parts)
+
+
+def format_ranks(ranks: Iterable[int]) -> str:
+    """Ranks as people write them: ``0-3,6``; two neighbours stay ``4,5``."""
+    pieces: list[str] = []
+    run: list[int] = []
+    for rank in [*sorted(set(ranks)), None]:
+        if run and (rank is None or rank != run[-1] + 1):
+            pieces += [f"{run[0]}-{run[-1]}"] if len(run) > 2 else map(str, run)
+            run = []
+        if rank is not None:
+            run.append(rank)
+    return ",".join(pieces)
+
+
+def field_value(fact: Fact, name: str) -> Value:
+    """A field of a fact, or one of the keys that every fact carries; None when it has neither."""
+    if name in fact.fields:
+        return fact.fields[name]
+    if name == "group":
+        return fact.group or None
+    if name in ("ranks", "affected"):
+        return (fact.ranks if name == "ranks" else fact.affected) or None
+    return fact.hosts or None if name == "hosts" else None
+
+
+def _placeholder(expression: str, spec: str) -> Placeholder:
+    path, _, default = expression.partition("|")
+    name, _, field = path.strip().partition(".")
+    if spec and spec not in _FORMATS and not (spec == "named" and name in _NAMED and not field):
+        raise ValueError(f"{{{expression}:{spec}}} has no format {spec!r} (there are named, {', '.join(_FORMATS)})")
+    return Placeholder(name, field, spec, default)
+
+
+def _fill(wanted: Placeholder, subject: Subject) -> str:
+    facts = subject.bound.get(wanted.name, ())
+    text = _fill_field(wanted, facts) if wanted.field else _fill_summary(wanted, subject)
+    return text or wanted.default or UNKNOWN
+
+
+def _fill_field(wanted: Placeholder, facts: Sequence[Fact]) -> str:
+    texts: dict[str, None] = {}
+    for fact in facts:
+        text = _format_value(field_value(fact, wanted.field), wanted)
+        if text:
+            texts[text] = None
+        if len(texts) > _MOST_VALUES:
+            return ", ".join(list(texts)[:_MOST_VALUES]) + ", ..."
+    return ", ".join(texts)
+
+
+def _fill_summary(wanted: Placeholder, subject: Subject) -> str:
+    if wanted.name == "count":
+        return str(subject.count)
+    if wanted.name == "group":
+        return ", ".join(subject.groups[:_MOST_VALUES])
+    if wanted.name == "hosts":
+        names, text = subject.hosts, _format_hosts(subject.hosts)
+        return _named(wanted, len(names), text)
+    ranks = subject.ranks if wanted.name == "ranks" else subject.affected
+    return _named(wanted, len(ranks), format_ranks(ranks))
+
+
+def _named(wanted: Placeholder, count: int, text: str) -> str:
+    if wanted.format != "named":
+        return text
+    noun = _NAMED[wanted.name]
+    if not count:
+        return wanted.default or f"an unknown {noun}"
+    return f"{noun}{'s' if count > 1 else ''} {text}"
+
+
+def _format_hosts(hosts: Sequence[str]) -> str:
+    if len(hosts) <= _MOST_HOSTS:
+        return ", ".join(hosts)
+    return f"{', '.join(hosts[:_MOST_HOSTS])} and {len(hosts) - _MOST_HOSTS} more"
+
+
+def _format_value(value: Value, wanted: Placeholder) -> str:
+    if isinstance(value, tuple):
+        numbers = [item for item in value if isinstance(item, int)]
+        holds_ranks = wanted.field.endswith(_RANK_FIELDS) and len(numbers) == len(value)
+        return format_ranks(numbers) if holds_ranks else ", ".join(map(str, value))
+    if wanted.format and isinstance(value, int | float) and not isinstance(value, bool):
+        return _FORMATS[wanted.format](value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return "" if value is None else str(value)
+
+
+def _format_bytes(value: float) -> str:
+    size = float(value)
+    for unit in ("bytes", "KiB", "MiB", "GiB"):
+        if abs(size) < 1024:
+            return f"{size:g} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} TiB"
+
+
+def _format_seconds(value: float) -> str:
+    if value < 120:
+        return f"{value:.3g} s"
+    minutes, seconds = divmod(round(value), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+    return f"{minutes} min {seconds} s" if seconds else f"{minutes} min"
+
+
+_NAMED = {"ranks": "rank", "affected": "rank", "hosts": "host"}
+
+_FORMATS: dict[str, Callable[[float], str]] = {
+    "bytes": _format_bytes,
+    "s": _format_seconds,
+    "ms": lambda value: _format_seconds(value / 1000),
+    "hex": lambda value: hex(int(value)),
+}

@@ -1,0 +1,265 @@
+"""Chooses the verdict: explains symptoms away by the causes behind them, and picks the deepest cause that is left."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from hangscope.diagnose.catalogue import BOOKKEEPING_FAMILY, INSUFFICIENT_EVIDENCE, NO_FAULT_FOUND, causes
+from hangscope.diagnose.evaluate import unite_evidence
+from hangscope.diagnose.rule import Rule
+from hangscope.model import Finding, Remedy, Role
+
+CLEARLY_LATER_S = 5.0
+"""A cause may be logged this much later than what it explains: ranks flush their logs, and clocks drift."""
+
+LOWEST_CONFIDENCE, HIGHEST_CONFIDENCE = 0.05, 0.99
+
+_DIRECT_FLOOR, _INFERRED_FLOOR = 0.75, 0.5
+_CONFLICT_FACTOR = 0.8
+
+_TIERS = (90, 80, 60, 40, 20)
+"""Weights from which a finding is of a better tier; within a tier other things decide (see `Rule.weight`)."""
+
+_DIRECT_TIER = _TIERS.index(80)
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """One finding explains another; both are positions in `Diagnosis.findings`."""
+
+    cause: int
+    effect: int
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """What is wrong with the job.
+
+    Attributes:
+        verdict: the root cause; one of the findings.
+        findings: the verdict, further root causes, then what they explain, nearest first.
+        edges: which finding explains which; there are no cycles.
+    """
+
+    verdict: Finding
+    findings: tuple[Finding, ...]
+    edges: tuple[Edge, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Node:
+    """A finding together with what its rules know and the finding itself does not carry."""
+
+    finding: Finding
+    weight: int
+    explains: frozenset[str]
+    late: bool
+
+    @property
+    def tier(self) -> int:
+        return next((number for number, least in enumerate(_TIERS) if self.weight >= least), len(_TIERS))
+
+    @property
+    def time(self) -> float:
+        return math.inf if self.finding.time is None else self.finding.time
+
+    @property
+    def strength(self) -> tuple[object, ...]:
+        """Sorts the stronger of two findings in front: it keeps its text, and its edge where two explain each other."""
+        is_cause = self.finding.role is Role.CAUSE
+        return (not is_cause, -self.weight, self.time, self.finding.rule, self.finding.ranks)
+
+
+def choose_verdict(
+    findings: Iterable[Finding],
+    rules: Iterable[Rule],
+    *,
+    coverage: float = 1.0,
+    fallback: Finding | None = None,
+) -> Diagnosis:
+    """Orders findings by cause and effect and chooses the root cause.
+
+    Among the findings that no other explains, a cause goes before a symptom or a contributing condition, which go
+    before the verdicts that blame nobody; then the tier of the rule's weight decides, then how many findings it
+    explains, then the earlier time, the weight itself, and the rule's id.
+
+    Confidence is the rule's own, times a factor for missing evidence (1 at full coverage, falling to 0.75 with none
+    for what a rank, kernel or device says itself, to 0.5 for what is inferred), times 0.8 when an unexplained cause
+    of the same tier contradicts it; then kept between 0.05 and 0.99.
+
+    Args:
+        findings: as `evaluate` returns them.
+        rules: the rules they come from.
+        coverage: share of the job's ranks whose evidence is there, 0 to 1.
+        fallback: the verdict when there are no findings; by default, insufficient evidence.
+    """
+    nodes = _merge(findings, {rule.id: rule for rule in rules})
+    if not nodes:
+        verdict = fallback or no_findings()
+        return Diagnosis(verdict, (verdict,), ())
+    causes_of = _explain(nodes)
+    order = _order(nodes, causes_of)
+    roots = [number for number in order if not causes_of[number]]
+    position = {number: at for at, number in enumerate(order)}
+    findings_out = tuple(
+        replace(
+            nodes[number].finding,
+            confidence=_confidence(number, nodes, roots, coverage),
+            explained_by=_explained_by(number, nodes, causes_of, position),
+        )
+        for number in order
+    )
+    edges = [Edge(position[cause], position[effect]) for effect, found in enumerate(causes_of) for cause in found]
+    return Diagnosis(findings_out[0], findings_out, tuple(sorted(edges, key=lambda edge: (edge.cause, edge.effect))))
+
+
+def no_findings() -> Finding:
+    """The verdict when no rule has anything to say."""
+    return Finding(
+        cause=INSUFFICIENT_EVIDENCE,
+        role=Role.CAUSE,
+        title="The evidence shows no reason for a hang",
+        ranks=(),
+        affected_ranks=(),
+        hosts=(),
+        confidence=0.3,
+        explanation="Nothing in these logs tells a fault, a stuck call or a normal end of the job.",
+        remedies=(
+            Remedy("Collect the logs of every rank, and the stacks of those that hang.", "py-spy dump --pid PID"),
+        ),
+        evidence=(),
+        rule="",
+    )
+
+
+def _merge(findings: Iterable[Finding], rules: dict[str, Rule]) -> list[_Node]:
+    """One node for each cause and culprit: what several rules say about the same fault becomes one finding."""
+    nodes = []
+    for finding in findings:
+        rule = rules[finding.rule]
+        nodes.append(_Node(finding, rule.weight, frozenset(rule.explains), rule.explains_late))
+    kept: list[_Node] = []
+    for node in sorted(nodes, key=lambda node: node.strength):
+        for number, stronger in enumerate(kept):
+            if _same_fault(stronger.finding, node.finding):
+                kept[number] = _unite(stronger, node)
+                break
+        else:
+            kept.append(node)
+    return kept
+
+
+def _same_fault(one: Finding, other: Finding) -> bool:
+    if one.cause != other.cause:
+        return False
+    if one.ranks and other.ranks:
+        return not set(one.ranks).isdisjoint(other.ranks)
+    return not one.hosts or not other.hosts or not set(one.hosts).isdisjoint(other.hosts)
+
+
+def _unite(stronger: _Node, weaker: _Node) -> _Node:
+    first, second = stronger.finding, weaker.finding
+    ranks = first.ranks or second.ranks
+    texts = {remedy.text for remedy in first.remedies}
+    times = [time for time in (first.time, second.time) if time is not None]
+    finding = replace(
+        first,
+        ranks=ranks,
+        hosts=first.hosts or second.hosts,
+        affected_ranks=tuple(sorted({*first.affected_ranks, *second.affected_ranks} - set(ranks))),
+        remedies=(*first.remedies, *(remedy for remedy in second.remedies if remedy.text not in texts)),
+        evidence=unite_evidence(first.evidence, second.evidence),
+        confidence=max(first.confidence, second.confidence),
+        time=min(times, default=None),
+    )
+    return _Node(finding, stronger.weight, stronger.explains | weaker.explains, stronger.late or weaker.late)
+
+
+def _explain(nodes: Sequence[_Node]) -> list[set[int]]:
+    """For each node the nodes that explain it directly; the stronger of two that explain each other wins."""
+    causes_of: list[set[int]] = [set() for _ in nodes]
+    for cause in sorted(range(len(nodes)), key=lambda number: nodes[number].strength):
+        for effect in range(len(nodes)):
+            # An effect that already stands behind its cause would close a circle.
+            is_new = effect != cause and effect not in _behind(cause, causes_of)
+            if is_new and _may_explain(nodes[cause], nodes[effect]):
+                causes_of[effect].add(cause)
+    return causes_of
+
+
+def _may_explain(cause: _Node, effect: _Node) -> bool:
+    if effect.finding.cause not in cause.explains:
+        return False
+    known = cause.finding.time is not None and effect.finding.time is not None
+    return cause.late or not known or cause.time <= effect.time + CLEARLY_LATER_S
+
+
+def _behind(number: int, causes_of: Sequence[set[int]]) -> set[int]:
+    """Everything that explains a node, directly or not."""
+    found: set[int] = set()
+    waiting = list(causes_of[number])
+    while waiting:
+        cause = waiting.pop()
+        if cause not in found:
+            found.add(cause)
+            waiting += causes_of[cause]
+    return found
+
+
+def _order(nodes: Sequence[_Node], causes_of: Sequence[set[int]]) -> list[int]:
+    """The verdict, the other unexplained findings, then the explained ones, by how much stands behind them."""
+    behind = [_behind(number, causes_of) for number in range(len(nodes))]
+    explained = [sum(number in found for found in behind) for number in range(len(nodes))]
+    unexplained = [node for node, found in zip(nodes, causes_of, strict=True) if not found]
+    standing = _standing(unexplained)
+
+    def preference(number: int) -> tuple[object, ...]:
+        node = nodes[number]
+        depth = len(behind[number])
+        place = (standing[_rank_of(node)], node.tier, -explained[number], node.time, -node.weight)
+        return (depth, *place, node.finding.rule, node.finding.ranks)
+
+    return sorted(range(len(nodes)), key=preference)
+
+
+def _rank_of(node: _Node) -> str:
+    """What kind of answer a finding is: its role, or its cause when it blames nobody."""
+    known = causes().get(node.finding.cause)
+    return node.finding.cause if known and known.family == BOOKKEEPING_FAMILY else node.finding.role
+
+
+def _standing(unexplained: Sequence[_Node]) -> dict[str, int]:
+    """Which kinds of answers go first. A job that is well despite a contributing condition has no fault."""
+    is_well = not any(_rank_of(node) in (Role.CAUSE, Role.SYMPTOM) for node in unexplained)
+    return {
+        Role.CAUSE: 0,
+        Role.SYMPTOM: 2,
+        Role.CONTRIBUTING: 2,
+        NO_FAULT_FOUND: 1 if is_well else 3,
+        INSUFFICIENT_EVIDENCE: 4,
+    }
+
+
+def _explained_by(
+    number: int, nodes: Sequence[_Node], causes_of: Sequence[set[int]], position: dict[int, int]
+) -> str | None:
+    """The direct cause that stands first in the report, so a root where there is one."""
+    if not causes_of[number]:
+        return None
+    return nodes[min(causes_of[number], key=position.__getitem__)].finding.cause
+
+
+def _confidence(number: int, nodes: Sequence[_Node], roots: Sequence[int], coverage: float) -> float:
+    node = nodes[number]
+    floor = _DIRECT_FLOOR if node.tier <= _DIRECT_TIER else _INFERRED_FLOOR
+    confidence = node.finding.confidence * (floor + (1 - floor) * min(1.0, max(0.0, coverage)))
+    if number in roots and any(_conflicts(node, nodes[other]) for other in roots if other != number):
+        confidence *= _CONFLICT_FACTOR
+    return round(min(HIGHEST_CONFIDENCE, max(LOWEST_CONFIDENCE, confidence)), 2)
+
+
+def _conflicts(node: _Node, other: _Node) -> bool:
+    is_cause = _rank_of(node) == _rank_of(other) == Role.CAUSE
+    return is_cause and node.tier == other.tier and node.finding.cause != other.finding.cause
