@@ -177,3 +177,23 @@ def test_a_closed_pipe_is_silent() -> None:
         process.stdout.close()
         assert process.stderr.read() == b""
     assert process.returncode == 0
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
+def test_a_full_disk_is_a_line() -> None:
+    code = (
+        "import sys\nfrom hangscope.cli import main as cli\nsys.stdout = open('/dev/full', 'w')\n"
+        "def run():\n    print('a line')\n    return 0\n"
+        "sys.exit(cli._guarded(run))"
+    )
+    done = _python(code)
+    assert (done.returncode, done.stderr) == (2, "hangscope: No space left on device\n")
+
+
+def test_closed_streams_are_no_failure(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(lambda: 0 if sys.stdout.write("lost") else 2)
+    monkeypatch.setattr(sys, "stdout", None)
+    monkeypatch.setattr(sys, "stderr", None)
+    assert cli.main(["try"]) == 0
+    sys.stdout.close()
+    sys.stderr.close()

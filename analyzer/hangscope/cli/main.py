@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import contextlib
 import importlib
 import importlib.util
 import os
@@ -37,6 +38,7 @@ class Command(Protocol):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point of `hangscope`."""
+    _open_streams()
     arguments = list(sys.argv[1:] if argv is None else argv)
     parser = _parser(arguments)
     if not arguments:
@@ -89,8 +91,8 @@ def _guarded(run: Callable[[], int]) -> int:
         status = run()
         sys.stdout.flush()
     except BrokenPipeError:
-        # The reader has seen enough (`| head`). What is left must not fail again when Python closes the stream.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # the reader has seen enough (`| head`)
+        _drop_output()
         return 0
     except KeyboardInterrupt:
         _complain("interrupted")
@@ -103,6 +105,7 @@ def _guarded(run: Callable[[], int]) -> int:
         return _failed(_WRONG)
     except OSError as error:
         # standard output on a full disk, a folder that went away: nothing that a trace would explain
+        _drop_output()
         _complain(f"{error.strerror or error}" + (f": {error.filename}" if error.filename else ""))
         return _failed(InputError.exit_code)
     except Exception as error:  # noqa: BLE001 - the last resort; the trace is one variable away
@@ -112,6 +115,20 @@ def _guarded(run: Callable[[], int]) -> int:
         )
         return _failed(_WRONG)
     return status
+
+
+def _open_streams() -> None:
+    """Streams that the shell closed (`>&-`) are None; what is written to them is not wanted."""
+    if sys.stdout is None:
+        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - open until the process ends
+    if sys.stderr is None:
+        sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - open until the process ends
+
+
+def _drop_output() -> None:
+    """What could not be written must not fail once more when Python closes the stream."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _failed(status: int) -> int:
