@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
+from collections.abc import Sequence
 
 from hangscope.diagnose.catalogue import families
-from hangscope.diagnose.loader import load_rules
+from hangscope.diagnose.loader import list_rules, load_rules
 from hangscope.diagnose.reader import suggest
-from hangscope.diagnose.rule import Rule
+from hangscope.diagnose.rule import Heading
 from hangscope.errors import UnknownNameError
 
 
@@ -28,17 +30,26 @@ def run(args: argparse.Namespace) -> int:
             f"there is no family {args.family!r}{suggest(args.family, families())}",
             f"The families are {', '.join(families())}.",
         )
-    rules = load_rules(args.rules, args.family or "")
+    if args.rules:
+        _check(args.rules)
+    rules = list_rules(args.rules, args.family or "")
     print(_as_json(rules) if args.json else _as_table(rules), end="")
     return 0
 
 
-def _as_json(rules: tuple[Rule, ...]) -> str:
-    keys = ("family", "id", "cause", "role", "status", "since", "weight", "title")
-    return json.dumps([{key: getattr(rule, key) for key in keys} for rule in rules], indent=2) + "\n"
+def _check(folders: Sequence[str]) -> None:
+    """Who lists rules of their own wants to know whether they are right; that alone is worth loading the grammars."""
+    from hangscope.diagnose.check import check_rules
+    from hangscope.diagnose.kinds import known_kinds
+
+    check_rules(load_rules(folders), known_kinds())
 
 
-def _as_table(rules: tuple[Rule, ...]) -> str:
+def _as_json(rules: Sequence[Heading]) -> str:
+    return json.dumps([dataclasses.asdict(rule) for rule in rules], indent=2) + "\n"
+
+
+def _as_table(rules: Sequence[Heading]) -> str:
     rows = [("FAMILY", "RULE", "CAUSE", "ROLE", "TITLE")]
     rows += [(rule.family, rule.id, rule.cause, rule.role, rule.title) for rule in rules]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import tomllib
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ from hangscope.diagnose.rule import (
     Case,
     Condition,
     FieldTest,
+    Heading,
     Operator,
     Rule,
     RuleRemedy,
@@ -31,6 +33,7 @@ _RULE_KEYS = (
     *("explains_late", "false_positives", "references", "aliases", "when", "remedies", "cases"),
 )
 _WHEN_KEYS = ("all", "any", "none", "share", "before", "culprits", "min_count")
+_FIRST_TABLE = re.compile(r"^\[", re.MULTILINE)
 _CATALOGUE = "causes.toml"
 
 # The longest suffix first, so that the plain comparison comes last.
@@ -72,12 +75,15 @@ def load_rules(extra_dirs: Iterable[str | Path] = (), family: str = "") -> tuple
     owners: dict[str, Rule] = {}
     for rule in rules:
         for name in (rule.id, *rule.aliases):
-            if name in causes():
-                raise RuleError(f"{rule.file}: id: {name!r} is the id of a cause", "Give the rule a name of its own.")
             if name in owners:
                 raise RuleError(f"{rule.file}: id: {name!r} is taken by {owners[name].file}")
             owners[name] = rule
     return rules
+
+
+def list_rules(extra_dirs: Iterable[str | Path] = (), family: str = "") -> list[Heading]:
+    """What a list of rules shows, without reading their conditions and cases: a tenth of the time of `load_rules`."""
+    return [_read_heading(path) for path in rule_files(extra_dirs, family)]
 
 
 def load_rule(path: Path) -> Rule:
@@ -86,12 +92,7 @@ def load_rule(path: Path) -> Rule:
     Raises:
         RuleError: with the file, the key and what is wrong with it.
     """
-    label = "/".join(path.parts[-3:])
-    try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise RuleError(f"{label}: {error}") from error
-    return read_rule(Table(label, "", values), name=path.stem, family=path.parent.name)
+    return read_rule(_parse(path, _read(path)), name=path.stem, family=path.parent.name)
 
 
 def read_rule(table: Table, name: str, family: str) -> Rule:
@@ -130,6 +131,43 @@ def read_rule(table: Table, name: str, family: str) -> Rule:
         aliases=table.texts("aliases"),
         cases=_read_cases(table),
     )
+
+
+def _read_heading(path: Path) -> Heading:
+    text = _read(path)
+    try:
+        table = _parse(path, _FIRST_TABLE.split(text, maxsplit=1)[0])
+    except RuleError:
+        # A line of the explanation began with a bracket.
+        table = _parse(path, text)
+    return Heading(
+        family=path.parent.name,
+        id=table.text("id"),
+        cause=table.text("cause"),
+        role=table.text("role"),
+        status=table.text("status"),
+        since=table.text("since"),
+        weight=table.whole("weight", 0, 100),
+        title=table.text("title"),
+    )
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise RuleError(f"{_label(path)}: {error}") from error
+
+
+def _parse(path: Path, text: str) -> Table:
+    try:
+        return Table(_label(path), "", tomllib.loads(text))
+    except tomllib.TOMLDecodeError as error:
+        raise RuleError(f"{_label(path)}: {error}") from error
+
+
+def _label(path: Path) -> str:
+    return "/".join(path.parts[-3:])
 
 
 def _read_when(table: Table) -> When:

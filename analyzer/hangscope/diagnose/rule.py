@@ -94,6 +94,20 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
+class Heading:
+    """What a list of rules shows of one."""
+
+    family: str
+    id: str
+    cause: str
+    role: str
+    status: str
+    since: str
+    weight: int
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
 class Rule:
     """One rule file.
 
