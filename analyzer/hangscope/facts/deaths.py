@@ -47,6 +47,7 @@ _KINDS = {
     "exit_code_said": "the launcher",
     "srun_task_signalled": "srun",
     "srun_task_exited": "srun",
+    "srun_task_out_of_memory": "srun",
     "mpi_rank_signalled": "mpirun",
     "mpi_rank_at": "mpirun",
     "mpi_rank_failed": "mpirun",
@@ -271,6 +272,8 @@ def _of_srun(event: Event, base: Death, *, tasks_are_ranks: bool) -> Iterator[De
     hosts = expand_hosts(str(event.fields.get("nodes", "")))
     tasks = expand_numbers(str(event.fields.get("tasks", "")))
     base.signal = base.signal or signal_of_code(base.exitcode)
+    if event.kind == "srun_task_out_of_memory":
+        base.signal = "SIGKILL"
     for task in tasks if tasks_are_ranks else tasks[:1]:
         yield Death(
             rank=task if tasks_are_ranks else None,

@@ -1,0 +1,272 @@
+"""Why a process is gone, as far as its supervisors and its own last words tell: crashed, killed, stopped, done."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from hangscope.align.identity import Process
+from hangscope.align.job import Job
+from hangscope.facts import FactKind
+from hangscope.facts.collect import evidence_of
+from hangscope.facts.deaths import Death, find_deaths, how, signal_name
+from hangscope.facts.exceptions import category_of
+from hangscope.model import Event, Evidence, Fact, Value
+
+KINDS = {
+    "crashed": FactKind(
+        ("signal", "how", "reason", "said_by", "died_pid"),
+        "A rank died of SIGSEGV, SIGBUS, SIGABRT, SIGFPE or SIGILL, and neither a watchdog nor a C++ exception that "
+        "tells a reason stands behind it.",
+    ),
+    "killed": FactKind(
+        ("signal", "how", "said_by", "died_pid", "alone"),
+        "A rank was ended by a signal that its launcher did not send; `alone` = some ranks of the job were not.",
+    ),
+    "failed_without_reason": FactKind(
+        ("exitcode", "how", "said_by"), "A rank is named as the first failure with an exit code, and it left no words."
+    ),
+    "stopped_from_outside": FactKind(
+        ("reason", "by", "told"),
+        "The job or its launcher was told to stop before anything else failed; `told` = the evidence says why.",
+    ),
+    "ended_before_others": FactKind(
+        ("last_words", "by", "certain"),
+        "A rank ended without a failure while its peers still needed it; `certain` = a supervisor counted it out.",
+    ),
+}
+
+_CRASHES = ("SIGSEGV", "SIGBUS", "SIGABRT", "SIGFPE", "SIGILL", "SIGTRAP")
+_KILLS = ("SIGKILL", "SIGTERM", "SIGINT", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGXCPU", "SIGQUIT")
+_CRIES = {
+    "fatal_python_error": "error",
+    "heap_corrupted": "complaint",
+    "native_signal_handler": "caught",
+    "native_assertion": "condition",
+    "terminate_called": "thrown",
+    "kernel_segfault": "library",
+    "kernel_trap": "trap",
+    "shell_signal_word": "signal_text",
+}
+_CRY_SIGNALS = (
+    (re.compile(r"[Ss]egmentation fault|[Ss]egfault|SIGSEGV"), "SIGSEGV"),
+    (re.compile(r"Bus error|SIGBUS"), "SIGBUS"),
+    (re.compile(r"Floating[ -]point exception|SIGFPE|divide error"), "SIGFPE"),
+    (re.compile(r"Illegal instruction|SIGILL|invalid opcode"), "SIGILL"),
+    (re.compile(r"general protection"), "SIGSEGV"),
+    (re.compile(r"Abort|SIGABRT"), "SIGABRT"),
+)
+# What ends a process with SIGABRT for a reason that stands elsewhere in its words.
+_REASONS_TO_ABORT = re.compile(
+    r"^(?:watchdog_|nccl2_|cuda_|device_assertion|blocking_wait|heartbeat|store_|gloo_|tcp_store|xla_|clients_missing)"
+)
+_SILENT = ("wrapper", "interrupt", "tool")
+_NO_REASONS = (*_SILENT, "consequence")
+_SLURM_REASONS = {
+    "TIME LIMIT": "the job's time limit",
+    "PREEMPTION": "preemption",
+    "JOB REQUEUE": "a requeue of the job",
+    "TASK FAILURE": "",
+    "NODE FAILURE": "",
+}
+# The last words of a script that is through.
+_DONE = re.compile(
+    r"(?i)\b(?:training|run|job|eval\w*|epoch\w*|work|script|main|inference|generation|policy|model|all)?\W*"
+    r"(?:is |was |has )?(?:finished|complete(?:d)?|done|leaving|exiting|ended|all good|saved|bye|goodbye)\b"
+)
+
+
+def find(job: Job) -> Iterator[Fact]:
+    """Crashes, kills, stops and early ends."""
+    deaths = find_deaths(job)
+    crashes = list(_crashes(job, deaths))
+    yield from crashes
+    killed = [death for death in deaths if not death.victim and death.signal in _KILLS]
+    for death in killed:
+        others = job.world_size is None or len(killed) < job.world_size
+        yield _of_death("killed", death, {"alone": others})
+    yield from _without_reason(job, deaths)
+    if not crashes and not _fails_itself(job, deaths):
+        yield from _stops(job)
+    yield from _early_ends(job, deaths)
+
+
+# --- crashes ---------------------------------------------------------------------------------------------
+
+
+def _crashes(job: Job, deaths: list[Death]) -> Iterator[Fact]:
+    cries = _cries(job)
+    told: set[int] = set()
+    for death in deaths:
+        if death.victim or death.signal not in _CRASHES:
+            continue
+        own = [cry for cry in cries if _cry_of(cry, death)]
+        told.update(id(cry) for cry in own)
+        if death.signal == "SIGABRT" and _aborted_for_a_reason(job, death, own):
+            continue
+        evidence = tuple(evidence_of(cry, "its last words") for cry in own[:4])
+        yield _of_death("crashed", death, {"reason": _reason(own)}, evidence)
+    for cry in cries:
+        signal = _cry_signal(cry)
+        if id(cry) in told or not signal or cry.kind == "terminate_called":
+            continue
+        death = Death(rank=cry.rank, host=cry.host, signal=signal, said_by="its own last words", evidence=[cry])
+        if signal != "SIGABRT" or not _aborted_for_a_reason(job, death, [cry]):
+            told.update(id(other) for other in cries if other.rank == cry.rank and other.line.file == cry.line.file)
+            yield _of_death("crashed", death, {"reason": _reason([cry])})
+
+
+def _cries(job: Job) -> list[Event]:
+    """Words of a process that crashes, or of the kernel about it."""
+    return [cry for cry in job.events.of(*_CRIES) if not (cry.kind == "shell_signal_word" and not _cry_signal(cry))]
+
+
+def _cry_of(cry: Event, death: Death) -> bool:
+    if (pid := cry.fields.get("crashed_pid")) is not None:
+        return pid == death.pid
+    if cry.rank is not None:
+        return cry.rank == death.rank
+    return death.evidence[0].line.file == cry.line.file and bool(_cry_signal(cry))
+
+
+def _cry_signal(cry: Event) -> str:
+    if cry.kind == "kernel_segfault":
+        return "SIGSEGV"
+    if cry.kind in ("heap_corrupted", "native_assertion", "terminate_called"):
+        return "SIGABRT"
+    text = str(cry.fields.get(_CRIES[cry.kind], ""))
+    return next((name for pattern, name in _CRY_SIGNALS if pattern.search(text)), "")
+
+
+def _aborted_for_a_reason(job: Job, death: Death, cries: list[Event]) -> bool:
+    """Whether the abort is only how the process ended: a watchdog, a CUDA error or a C++ exception made it."""
+    if any(cry.kind == "terminate_called" and cry.fields.get("thrown") for cry in cries):
+        return True
+    own = job.ranks[death.rank].events if death.rank in job.ranks and death.rank is not None else job.events.all
+    return any(_REASONS_TO_ABORT.match(event.kind) for event in own)
+
+
+def _reason(cries: list[Event]) -> str | None:
+    for cry in cries:
+        if cry.kind == "terminate_called":
+            return "terminate called without an active exception"
+        if value := cry.fields.get(_CRIES[cry.kind]):
+            return f"in {value}" if cry.kind == "kernel_segfault" else str(value)
+    return None
+
+
+# --- other ends ------------------------------------------------------------------------------------------
+
+
+def _without_reason(job: Job, deaths: list[Death]) -> Iterator[Fact]:
+    if any(category_of(event) not in _NO_REASONS for event in job.events.of("exception")):
+        return
+    for death in deaths:
+        if death.first and not death.victim and not death.signal and death.exitcode not in (None, 0):
+            process = job.ranks.get(death.rank) if death.rank is not None else None
+            if process is None or not any(event.kind == "exception" for event in process.events):
+                yield _of_death("failed_without_reason", death, {"exitcode": death.exitcode})
+
+
+def _fails_itself(job: Job, deaths: list[Death]) -> bool:
+    """Whether something failed by itself, so that a stop is only what followed."""
+    if any(death.first and death.signal != "SIGTERM" for death in deaths):
+        return True
+    return any(category_of(event) not in _SILENT for event in job.events.of("exception"))
+
+
+def _stops(job: Job) -> Iterator[Fact]:
+    for event in job.events.of("slurm_cancelled"):
+        text = str(event.fields.get("reason") or "")
+        reason = next((words for start, words in _SLURM_REASONS.items() if text.startswith(start)), None)
+        if reason != "":
+            told = reason is not None
+            yield _stop(event, reason or (f"scancel ({text})" if text else "scancel"), "Slurm", told=told)
+    for kind, reason, by, told in (
+        ("kube_evicted", "an eviction: the node ran low on a resource", "Kubernetes", True),
+        ("kube_preempted", "preemption", "Kubernetes", True),
+        ("kube_deadline", "the job's deadline", "Kubernetes", True),
+        ("slurm_forced", "srun was interrupted", "Slurm", False),
+        ("agent_signalled", "a signal to torchrun", "torchrun", False),
+        ("agent_signal_exception", "a signal to torchrun", "torchrun", False),
+        ("launcher_got_sigterm", "SIGTERM to the launcher", "DeepSpeed's launcher", False),
+        ("lightning_sigterm", "SIGTERM", "Lightning", False),
+    ):
+        for event in job.events.of(kind):
+            yield _stop(event, reason, by, told=told)
+
+
+def _stop(event: Event, reason: str, by: str, *, told: bool) -> Fact:
+    node = event.fields.get("node")
+    host = str(node) if node else event.host
+    return Fact(
+        "stopped_from_outside",
+        {"reason": reason, "by": by, "told": told},
+        hosts=(host,) if host else (),
+        time=event.time,
+        evidence=(evidence_of(event, "says who stopped it"),),
+    )
+
+
+def _early_ends(job: Job, deaths: list[Death]) -> Iterator[Fact]:
+    """Ranks that were through while their peers saw connections close."""
+    echoes = [event for event in job.events.of("exception") if category_of(event) == "consequence"]
+    if not echoes:
+        return
+    complaining = {event.rank for event in job.events.of("exception") if event.rank is not None}
+    dead = {death.rank for death in deaths if death.exitcode != 0}
+    counted = _counted_out(job, deaths)
+    for rank, process in sorted(job.ranks.items()):
+        last = process.last_line
+        if rank in complaining or rank in dead or last is None:
+            continue
+        clean = next((d for d in deaths if d.rank == rank and d.exitcode == 0), None)
+        words = last.text.strip()
+        certain = rank in counted or clean is not None
+        if not certain and not _DONE.search(words):
+            continue
+        evidence = [Evidence(last.location, last.raw, f"the last line of rank {rank}: it does not fail")]
+        evidence += [evidence_of(event, "says that it ended well") for event in (clean.evidence if clean else [])]
+        evidence += [evidence_of(event, "a peer that still needed it") for event in echoes[:3]]
+        by = clean.said_by if clean else "torchrun, which does not count it among the failures" if certain else ""
+        yield Fact(
+            "ended_before_others",
+            {"last_words": words[:200], "by": by, "certain": certain},
+            ranks=(rank,),
+            hosts=(process.host,) if process.host else (),
+            affected=tuple(sorted(complaining)),
+            time=_time_of(process),
+            evidence=tuple(evidence),
+        )
+
+
+def _counted_out(job: Job, deaths: list[Death]) -> set[int]:
+    """Ranks of one host whose torchrun lists the others as failed or stopped: its table leaves out who ended well."""
+    table = {death.rank for death in deaths if death.said_by == "torchrun" and death.rank is not None}
+    closed = {event.fields.get("worker_pid") for event in job.events.of("closing_signal")}
+    failed = {event.fields.get("worker_pid") for event in job.events.of("worker_failed")}
+    local = {rank for rank, process in job.ranks.items() if process.local_rank is not None}
+    if len(job.hosts) > 1 or not failed or not local or len(closed | failed) >= len(local):
+        return set()
+    return local - table if len(local - table) == len(local) - len(closed | failed) else set()
+
+
+def _time_of(process: Process) -> float | None:
+    return process.last_time
+
+
+def _of_death(kind: str, death: Death, fields: dict[str, Value], evidence: tuple[Evidence, ...] = ()) -> Fact:
+    common: dict[str, Value] = {"how": how(death), "said_by": death.said_by}
+    if "signal" in KINDS[kind].fields:
+        common["signal"] = signal_name(death.signal)
+    if "died_pid" in KINDS[kind].fields:
+        common["died_pid"] = death.pid
+    said = tuple(evidence_of(event, f"{death.said_by} says how it ended") for event in death.evidence)
+    return Fact(
+        kind,
+        common | fields,
+        ranks=() if death.rank is None else (death.rank,),
+        hosts=() if death.host is None else (death.host,),
+        time=next((event.time for event in death.evidence if event.time is not None), None),
+        evidence=evidence + said,
+    )
