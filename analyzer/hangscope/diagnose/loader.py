@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 import tomllib
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from hangscope.diagnose.catalogue import causes
@@ -300,8 +300,3 @@ def _read_cases(table: Table) -> tuple[Case, ...]:
         if not any(case.fires is fires for case in cases):
             raise table.error("cases", f"needs a case that {what}")
     return tuple(cases)
-
-
-def by_name(rules: Sequence[Rule]) -> dict[str, Rule]:
-    """Rules by id and by their old names."""
-    return {name: rule for rule in rules for name in (rule.id, *rule.aliases)}

@@ -1,0 +1,106 @@
+"""Texts of rules: ranks, hosts and fields filled in, and something readable where nothing is known."""
+
+from __future__ import annotations
+
+import pytest
+
+from diagnose_samples import make_fact
+from hangscope.diagnose.template import Subject, format_ranks, render
+from hangscope.diagnose.versions import UnknownVersions, fits, parse_requirement
+from hangscope.model import Fact
+
+NOTHING = Subject((), (), (), (), 0, {})
+
+
+def _subject(*facts: Fact) -> Subject:
+    return Subject((0, 1, 2, 3, 6), ("node01", "node02"), ("dp",), (7,), len(facts), {"f": facts})
+
+
+@pytest.mark.parametrize(
+    ("ranks", "text"),
+    [((), ""), ((5,), "5"), ((4, 5), "4,5"), ((6, 0, 1, 2, 3), "0-3,6"), ((1, 1, 2, 3, 9, 10), "1-3,9,10")],
+)
+def test_ranks_become_ranges(ranks: tuple[int, ...], text: str) -> None:
+    assert format_ranks(ranks) == text
+
+
+@pytest.mark.parametrize(
+    ("template", "text"),
+    [
+        ("{ranks} on {hosts} in {group}", "0-3,6 on node01, node02 in dp"),
+        ("{ranks:named}, {hosts:named}, {affected:named}", "ranks 0-3,6, hosts node01, node02, rank 7"),
+        ("{count} times {{literally}}", "1 times {literally}"),
+        ("{f.size_bytes:bytes} {f.size_bytes}", "9.2 MiB 9637888"),
+        ("{f.timeout_ms:ms}, {f.timeout_s:s}", "10 min, 1 h 30 min"),
+        ("{f.comm:hex}", "0xab"),
+        ("{f.missing} and {f.shape}", "2-4 and 2, 3, 4"),
+        ("{f.full} {f.ratio} {f.ranks} {f.hosts} {f.group}", "yes 0.5 1 node01 tp"),
+        ("{f.absent} {f.nothing} {g.size} {f.absent|a file}", "? ? ? a file"),
+        ("{f.word:bytes}", "much"),
+    ],
+)
+def test_templates(template: str, text: str) -> None:
+    fact = make_fact(
+        "x",
+        (1,),
+        ("node01",),
+        group="tp",
+        size_bytes=9637888,
+        timeout_ms=600_000,
+        timeout_s=5400,
+        comm=171,
+        missing=(2, 3, 4),
+        shape=(2, 3, 4),
+        full=True,
+        ratio=0.5,
+        nothing=None,
+        word="much",
+    )
+    assert render(template, _subject(fact)) == text
+
+
+def test_nothing_known() -> None:
+    assert render("{ranks} {hosts} {group} {affected}", NOTHING) == "? ? ? ?"
+    assert render("{ranks:named} on {hosts:named}", NOTHING) == "an unknown rank on an unknown host"
+    assert render("{ranks|somebody:named}", NOTHING) == "somebody"
+
+
+def test_several_values_are_listed_once_each_and_not_without_end() -> None:
+    facts = [make_fact("x", size=number // 2) for number in range(40)]
+    assert render("{f.size}", _subject(*facts[:4])) == "0, 1"
+    assert render("{f.size}", _subject(*facts)) == "0, 1, 2, 3, ..."
+
+
+def test_many_hosts_are_cut() -> None:
+    hosts = tuple(f"n{number}" for number in range(10))
+    assert render("{hosts}", Subject((), hosts, (), (), 0, {})).endswith("n7 and 2 more")
+
+
+@pytest.mark.parametrize(
+    ("requirement", "seen", "expected"),
+    [
+        ("", "2.1", True),
+        ("nccl>=2.24", None, True),
+        ("nccl>=2.24", "2.24.3+cuda12.6", True),
+        ("nccl>=2.24", "2.3.7", False),
+        ("nccl>=2.20", "22105", True),
+        ("nccl>=2.9", "2804", False),
+        ("nccl<2.27", "2.27.3", False),
+        ("nccl<=2.27", "2.27.3", True),
+        ("nccl==2.27", "2.27.3", True),
+        ("nccl>2.27", "2.27.3", False),
+        ("nccl>=2.20,<2.22", ("2.18.1", "2.21.5"), True),
+        ("nccl>=2.20,<2.22", ("2.18.1", "2.23.5"), False),
+        ("torch>=2.2,nccl>=2.30", "2.21.5", False),
+        ("torch>=2.2", "2.21.5", True),
+        ("nccl>=2.20", "unknown", True),
+    ],
+)
+def test_remedies_fit_versions(requirement: str, seen: str | tuple[str, ...] | None, expected: bool) -> None:
+    assert fits(requirement, UnknownVersions(nccl=seen)) is expected
+
+
+@pytest.mark.parametrize("text", ["", "nccl", "nccl~=2", "nickel>=2", "nccl>=two", "torch>=2.2,"])
+def test_requirements_that_are_none(text: str) -> None:
+    with pytest.raises(ValueError, match="comparison|must name"):
+        parse_requirement(text)
