@@ -1,0 +1,47 @@
+"""Facts about a job that ended well, or runs as far as one can see."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hangscope.align.groups import Communicator
+from hangscope.align.job import Job
+from hangscope.facts import FactKind
+from hangscope.model import Evidence, Fact, Line
+
+KINDS = {
+    "job_ended_well": FactKind(("ended", "size"), "Every rank that left lines destroyed its communicators in order."),
+    "job_runs_well": FactKind(
+        ("ranks_ready", "size"), "Every rank of the world completed its init, and all made the same calls as far as the logs go."
+    ),
+    "ranks_without_evidence": FactKind(("known", "size"), "Of a good part of the ranks there is no line at all."),
+}
+_FEW = 0.75
+
+
+def find(job: Job) -> Iterator[Fact]:
+    """Signs that all is well, and how much of the job they cover."""
+    world = [m for m in job.communicators if m.size == job.world_size and m.parent is None]
+    size = job.world_size or len(world)
+    silent = job.silent_ranks()
+    if job.ranks and silent and len(job.ranks) < _FEW * size:
+        known = tuple(sorted(job.ranks))
+        yield Fact("ranks_without_evidence", {"known": known, "size": size}, (), (), "", silent)
+    if not world or job.stuck or silent:
+        return
+    ended = [m for m in world if m.ended is not None and m.end_action != "Abort"]
+    if len(ended) == len(world):
+        evidence = tuple(_evidence(line, "the communicator ended in order") for m in ended[:4] if (line := m.ended))
+        yield _fact("job_ended_well", {"ended": len(ended), "size": size}, world, evidence)
+    elif all(m.complete is not None for m in world):
+        evidence = tuple(_evidence(line, "init complete") for m in world[:4] if (line := m.complete))
+        yield _fact("job_runs_well", {"ranks_ready": len(world), "size": size}, world, evidence)
+
+
+def _fact(kind: str, fields: dict[str, int], world: list[Communicator], evidence: tuple[Evidence, ...]) -> Fact:
+    complete = tuple(_evidence(line, "init complete") for m in world if (line := m.complete))
+    return Fact(kind, dict(fields), evidence=(*evidence, *complete))
+
+
+def _evidence(line: Line, why: str) -> Evidence:
+    return Evidence(line.location, line.raw, why)

@@ -1,0 +1,102 @@
+"""Facts about communicators whose init never ended: who came, and who did not.
+
+NCCL prints Init START with rank and size; from 2.23 on before the bootstrap, so ranks that came can be told
+from one that never did. In 2.18.3 to 2.22 START comes after the bootstrap: then nobody prints it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hangscope.align.groups import Communicator, Group
+from hangscope.align.identity import Process
+from hangscope.align.job import Job
+from hangscope.facts import FactKind
+from hangscope.facts.collect import evidence_of
+from hangscope.model import Evidence, Fact, Line
+
+KINDS = {
+    "init_rank_absent": FactKind(
+        ("absent", "came", "size", "group_name"),
+        "A communicator waits in its init: some of its ranks never printed Init START, and left no other line.",
+    ),
+    "init_stuck": FactKind(("came", "size", "group_name"), "All ranks began a communicator's init and none completed it."),
+    "init_partly_complete": FactKind(
+        ("complete", "size", "group_name"), "Some ranks completed a communicator's init, others began it and did not."
+    ),
+    "init_silent": FactKind(("processes",), "Processes whose last NCCL line is the choice of the network: they wait in the bootstrap."),
+}
+_BOOTSTRAP_KINDS = frozenset({"network_chosen", "bootstrap_interface", "net_plugin_loaded", "socket_interfaces", "ib_devices"})
+
+
+def find(job: Job) -> Iterator[Fact]:
+    """Facts about each communicator that was begun and not completed, and about processes that wait before that."""
+    for group in job.groups:
+        begun = [m for m in group.members if m.start is not None]
+        if begun and not any(m.complete for m in group.members):
+            yield _unfinished(job, group, begun)
+        elif begun and any(m.complete is None for m in begun):
+            yield _partly(job, group, begun)
+    waiting = [p for p in job.processes if _waits_in_bootstrap(p)]
+    if waiting and not any(m.start or m.complete for m in job.communicators):
+        yield _silent(waiting)
+
+
+def _unfinished(job: Job, group: Group, begun: list[Communicator]) -> Fact:
+    came = group.ranks()
+    absent = group.missing_group_ranks
+    is_world = group.size == job.world_size
+    ranks = absent if is_world else ()
+    evidence = tuple(_line(m.start, f"rank {m.group_rank} of {group.size} came") for m in begun[:8])
+    fields = {"absent": absent, "came": len(group.members), "size": group.size, "group_name": group.name}
+    if not absent:
+        return Fact("init_stuck", {k: v for k, v in fields.items() if k != "absent"}, (), (), group.name, came, None, evidence)
+    last = tuple(_last(m.process) for m in begun[:4] if m.process.last_line is not None)
+    return Fact("init_rank_absent", fields, ranks, _missing_host(job, group, absent), group.name, came, None, (*last, *evidence))
+
+
+def _partly(job: Job, group: Group, begun: list[Communicator]) -> Fact:
+    late = [m for m in begun if m.complete is None]
+    ranks = tuple(sorted({m.process.rank for m in late if m.process.rank is not None}))
+    hosts = tuple(sorted({m.process.host for m in late if m.process.host}))
+    others = tuple(sorted(set(group.ranks()) - set(ranks)))
+    evidence = tuple(_last(m.process) for m in late[:8] if m.process.last_line is not None)
+    fields = {"complete": len(begun) - len(late), "size": group.size, "group_name": group.name}
+    return Fact("init_partly_complete", fields, ranks, hosts, group.name, others, None, evidence)
+
+
+def _missing_host(job: Job, group: Group, absent: tuple[int, ...]) -> tuple[str, ...]:
+    """The host of absent ranks, when their neighbours on both sides are of one host (ranks are numbered host by host)."""
+    hosts = {m.group_rank: m.process.host for m in group.members if m.process.host}
+    found = set()
+    for rank in absent:
+        below = max((r for r in hosts if r is not None and r < rank), default=None)
+        above = min((r for r in hosts if r is not None and r > rank), default=None)
+        if below is not None and above is not None and hosts[below] == hosts[above]:
+            found.add(str(hosts[below]))
+    return tuple(sorted(found))
+
+
+def _waits_in_bootstrap(process: Process) -> bool:
+    said = [event for event in process.events if event.source.startswith("nccl")]
+    return bool(said) and said[-1].kind in _BOOTSTRAP_KINDS
+
+
+def _silent(waiting: list[Process]) -> Fact:
+    hosts = tuple(sorted({p.host for p in waiting if p.host}))
+    evidence = tuple(
+        evidence_of(next(e for e in reversed(p.events) if e.kind in _BOOTSTRAP_KINDS), "the last it said") for p in waiting[:8]
+    )
+    return Fact("init_silent", {"processes": len(waiting)}, (), hosts, "", (), None, evidence)
+
+
+def _line(line: Line | None, why: str) -> Evidence:
+    if line is None:
+        raise ValueError("a communicator that began has a START line")
+    return Evidence(line.location, line.raw, why)
+
+
+def _last(process: Process) -> Evidence:
+    line = process.last_line
+    name = f"rank {process.rank}" if process.rank is not None else "this process"
+    return _line(line, f"the last line of {name}")

@@ -1,0 +1,134 @@
+"""Facts about NCCL versions that differ between ranks.
+
+From 2.22 on every process prints its version at level INFO. Older ones print it on rank 0 only; for the others the
+shape of their lines tells a range of releases, and two ranges that do not meet are two versions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from hangscope.align.identity import Process
+from hangscope.align.job import Job
+from hangscope.facts import FactKind
+from hangscope.facts.collect import evidence_of
+from hangscope.facts.majority import hosts_of, ranks_of
+from hangscope.model import Event, Fact
+
+KINDS = {
+    "nccl_version_differs": FactKind(
+        ("version", "expected"), "Some processes run another NCCL version than the rest, by their version lines or by the shape of their lines."
+    ),
+}
+Release = tuple[int, ...]
+_OLDEST: Release = (2, 0)
+_NEWEST: Release = (99,)
+_NUMBER = re.compile(r"\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class _Range:
+    """The releases a process can be of, and the line that says so."""
+
+    low: Release
+    high: Release
+    shown_by: Event
+
+    def meets(self, other: _Range) -> bool:
+        return self.low <= other.high and other.low <= self.high
+
+    def text(self) -> str:
+        if self.low == self.high:
+            return ".".join(map(str, self.low))
+        if self.high == _NEWEST:
+            return f"{'.'.join(map(str, self.low))} or newer"
+        return f"{'.'.join(map(str, self.high))} or older" if self.low == _OLDEST else f"{self._text(self.low)} to {self._text(self.high)}"
+
+    @staticmethod
+    def _text(release: Release) -> str:
+        return ".".join(map(str, release))
+
+
+def find(job: Job) -> Iterator[Fact]:
+    """One fact for each set of processes whose version cannot be that of the rest."""
+    ranges = {number: found for number, p in enumerate(job.processes) if (found := _range_of(p)) is not None}
+    if len(ranges) < 2:
+        return
+    groups = _compatible(ranges)
+    if len(groups) < 2:
+        return
+    processes = dict(enumerate(job.processes))
+
+    def standing(group: list[int]) -> tuple[int, int]:
+        ranks = [rank for n in group if (rank := processes[n].rank) is not None]
+        return (-len(group), min(ranks, default=1 << 30))
+
+    expected, *odd = sorted(groups, key=standing)
+    narrow = min((ranges[n] for n in expected), key=lambda r: (r.low != r.high, r.shown_by.line.file, r.shown_by.line.number))
+    for group in odd:
+        own = min((ranges[n] for n in group), key=lambda r: (r.low != r.high, r.shown_by.line.file, r.shown_by.line.number))
+        lines = [evidence_of(narrow.shown_by, f"NCCL {narrow.text()}"), evidence_of(own.shown_by, f"NCCL {own.text()}")]
+        lines += [evidence_of(ranges[n].shown_by, f"NCCL {ranges[n].text()}") for n in group[:3] if ranges[n] is not own]
+        members = [processes[n] for n in group]
+        rest = [processes[n] for n in expected]
+        fields = {"version": own.text(), "expected": narrow.text()}
+        time = own.shown_by.time
+        yield Fact("nccl_version_differs", fields, ranks_of(members), hosts_of(members), "", ranks_of(rest), time, tuple(lines))
+
+
+def _compatible(ranges: dict[int, _Range]) -> list[list[int]]:
+    """Processes put together as long as all of a set can be of one release; exact versions first."""
+    groups: list[list[int]] = []
+    for number in sorted(ranges, key=lambda n: (ranges[n].low != ranges[n].high, n)):
+        home = next((g for g in groups if all(ranges[number].meets(ranges[m]) for m in g)), None)
+        if home is None:
+            groups.append([number])
+        else:
+            home.append(number)
+    return groups
+
+
+def _range_of(process: Process) -> _Range | None:
+    """What a process's lines say of its release, or None when nothing does."""
+    low, high = _OLDEST, _NEWEST
+    shown: Event | None = None
+    for event in process.events:
+        least, most = _shape(event)
+        if least > high or most < low:
+            # Lines of several jobs in one stream: the first one counts.
+            continue
+        if least > low or most < high:
+            low, high, shown = max(low, least), min(high, most), event
+        if low == high:
+            break
+    return None if shown is None else _Range(low, high, shown)
+
+
+def _shape(event: Event) -> tuple[Release, Release]:
+    """The releases whose lines look like this event's."""
+    text = event.line.text
+    match event.kind:
+        case "nccl_version":
+            exact = _release(str(event.fields.get("version", "")))
+            return (exact, exact) if exact else (_OLDEST, _NEWEST)
+        case "bootstrap_interface":
+            return (_OLDEST, (2, 23, 99)) if "Bootstrap :" in text else ((2, 24), _NEWEST)
+        case "bootstrap_timings":
+            return (2, 23), _NEWEST
+        case "comm_init_start" | "comm_init_complete":
+            if "api" in event.fields:
+                return (2, 29) if "[Rank " in text else (2, 21), _NEWEST
+            return _OLDEST, (2, 20, 99)
+        case "error_arrow" if "function" in event.fields:
+            return (2, 30), _NEWEST
+        case "connect_retry" if "attempt" in event.fields:
+            return (2, 24), _NEWEST
+    return _OLDEST, _NEWEST
+
+
+def _release(text: str) -> Release:
+    numbers = tuple(int(n) for n in _NUMBER.findall(text)[:3])
+    # PyTorch builds of 2021 print 20.9.9 and 21.1.4 for 2.9.9 and 2.11.4.
+    return numbers if numbers and numbers[0] == 2 and len(numbers) == 3 else ()
