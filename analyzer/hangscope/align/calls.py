@@ -141,7 +141,7 @@ def _frame(sources: Iterable[ParsedSource], by_writer: dict[WriterKey, Process],
         part = pd.DataFrame(
             {
                 "line": np.frombuffer(calls.line, dtype=np.int32),
-                "op": pd.Categorical.from_codes(np.frombuffer(calls.op, dtype=np.int8), calls.ops),  # type: ignore[arg-type]
+                "op": pd.Categorical.from_codes(np.frombuffer(calls.op, dtype=np.int8).tolist(), pd.Index(calls.ops)),
                 "op_count": np.frombuffer(calls.op_count, dtype=np.int64),
                 "count": np.frombuffer(calls.count, dtype=np.int64),
                 "dtype": np.frombuffer(calls.dtype, dtype=np.int16),
@@ -153,7 +153,7 @@ def _frame(sources: Iterable[ParsedSource], by_writer: dict[WriterKey, Process],
                 "process": owners[np.frombuffer(calls.writer, dtype=np.int32)],
             }
         )
-        part.insert(0, "file", pd.Categorical([source.record.file]).repeat(len(part)))
+        part["file"] = pd.Categorical.from_codes([0] * len(part), pd.Index([source.record.file]))
         parts.append(part)
     if not parts:
         return pd.DataFrame()
@@ -172,14 +172,18 @@ def _members(
     index = {id(process): i for i, process in enumerate(processes)}
     for comm in communicators:
         known[index[id(comm.process)], comm.comm].append(comm)
-    pairs = frame.groupby(["process", "comm"], sort=False, observed=True)
+    owner, pointers, sizes = (frame[name].to_numpy() for name in ("process", "comm", "nranks"))
+    pair = pd.factorize(pd.factorize(pointers)[0].astype(np.int64) * len(processes) + owner)[0]
+    order = np.argsort(pair, kind="stable")
+    bounds = np.searchsorted(pair[order], np.arange(int(pair.max()) + 2))
     member = np.zeros(len(frame), dtype=np.int64)
     members: list[Communicator] = []
-    for (process, pointer), rows in pairs.indices.items():  # type: ignore[misc]
-        found = known.get((int(process), int(pointer)))
+    for i in range(len(bounds) - 1):
+        rows = order[bounds[i] : bounds[i + 1]]
+        process, pointer = int(owner[rows[0]]), int(pointers[rows[0]])
+        found = known.get((process, pointer))
         if not found:
-            size = int(frame["nranks"].iat[rows[0]])
-            found = [_unknown(processes[int(process)], int(pointer), size, groups)]
+            found = [_unknown(processes[process], pointer, int(sizes[rows[0]]), groups)]
         if len(found) == 1:
             member[rows] = len(members)
         else:

@@ -318,8 +318,7 @@ def world_size(sources: Iterable[ParsedSource]) -> int | None:
                 largest = max(largest, nranks if isinstance(nranks, int) else 0)
             elif isinstance(size := event.fields.get("world_size"), int) and event.kind != "failure_rank":
                 stated[size] += 1
-        nranks = source.calls.nranks
-        largest = max(largest, max(nranks, default=0))
+        largest = max(largest, max(source.calls.nranks, default=0))
     if stated:
         common = max(stated.items(), key=lambda item: (item[1], item[0]))[0]
         return max(common, largest)

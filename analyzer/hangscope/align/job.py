@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from hangscope.align.attempts import last_attempt
 from hangscope.align.calls import CallTable, number_calls
 from hangscope.align.collectives import StuckCall, find_stuck_calls
+from hangscope.align.grouptables import communicator_rows, membership_rows
 from hangscope.align.groups import Communicator, Group, find_communicators, find_groups
 from hangscope.align.identity import Identity, Process, identify, writer_key
 from hangscope.align.versions import Versions, find_versions
@@ -17,6 +18,7 @@ from hangscope.model import Event, SourceRecord
 from hangscope.parse.columns import WriterKey
 from hangscope.parse.source import ParsedSource
 from hangscope.sources.origin import hints
+from hangscope.tables import Tables
 
 _ELASTIC = ("worker_failed", "closing_signal", "failure_rank", "launch_config", "rendezvous_result")
 
@@ -57,6 +59,7 @@ class Job:
     """Everything known about one job.
 
     Attributes:
+        tables: the evidence as DataFrames.
         events: recognized lines with rank and host filled in where known.
         calls: the numbered collective calls of NCCL's COLL lines.
         processes: every process that could be told apart, ranked ones first.
@@ -72,6 +75,7 @@ class Job:
         warnings: what limits the analysis.
     """
 
+    tables: Tables
     events: EventIndex
     calls: CallTable
     processes: tuple[Process, ...]
@@ -122,7 +126,9 @@ def align(sources: Sequence[ParsedSource], unreadable: Iterable[SourceRecord] = 
     calls = number_calls(kept, identity.by_writer, identity.processes, communicators, groups, mixed_versions=mixed)
     lost = frozenset(source.record.file for source in kept if source.block_buffered)
     stuck = find_stuck_calls(calls, groups, lost)
+    tables = Tables(events.all, calls.frame, communicator_rows(groups), membership_rows(groups))
     return Job(
+        tables=tables,
         events=events,
         calls=calls,
         processes=identity.processes,

@@ -46,7 +46,7 @@ class CallReader:
         found = self._match(text)
         if found is None:
             return None
-        writer = found.group(1, 2)
+        writer = (str(found[1]), str(found[2]))
         columns = self.columns
         code = self._codes.get(writer)
         if code is None:

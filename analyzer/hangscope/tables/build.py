@@ -1,0 +1,104 @@
+"""Builds the tables from events, each on first use."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Sequence
+
+import pandas as pd
+
+from hangscope.model import Event
+from hangscope.tables.schema import frame
+
+_ENVIRONMENT = ("nccl_setting", "environment_print", "environment_setting")
+_HOST_SOURCES = ("kernel", "scheduler")
+
+
+class Tables:
+    """The DataFrames of one job. Columns: `hangscope.tables.SCHEMA`.
+
+    Attributes (built on first use): events, exceptions, environment, host_messages, stacks; calls, communicators and
+    memberships are filled by alignment.
+    """
+
+    def __init__(
+        self,
+        events: Sequence[Event],
+        calls: pd.DataFrame | None = None,
+        communicators: Iterable[dict[str, object]] = (),
+        memberships: Iterable[dict[str, object]] = (),
+    ) -> None:
+        self._events = events
+        self._communicators = list(communicators)
+        self._memberships = list(memberships)
+        self.calls = calls if calls is not None and not calls.empty else frame("calls", [])
+
+    @functools.cached_property
+    def events(self) -> pd.DataFrame:
+        """Every recognized line."""
+        return frame(
+            "events",
+            [
+                {
+                    **_where(event),
+                    "source": event.source,
+                    "kind": event.kind,
+                    "level": event.line.level,
+                    "count": event.count,
+                    "text": event.line.raw,
+                    "fields": event.fields,
+                }
+                for event in self._events
+            ],
+        )
+
+    @functools.cached_property
+    def exceptions(self) -> pd.DataFrame:
+        """Every Python exception that was printed."""
+        return frame("exceptions", [{**_where(e), **e.fields} for e in self._events if e.kind == "exception"])
+
+    @functools.cached_property
+    def environment(self) -> pd.DataFrame:
+        """Every setting that a process printed, one row a variable."""
+        rows = []
+        for event in self._events:
+            if event.kind not in _ENVIRONMENT:
+                continue
+            if "name" in event.fields:
+                rows.append({**_where(event), "name": event.fields["name"], "value": event.fields.get("value")})
+            else:
+                rows += [{**_where(event), "name": name, "value": str(value)} for name, value in event.fields.items()]
+        return frame("environment", rows)
+
+    @functools.cached_property
+    def host_messages(self) -> pd.DataFrame:
+        """What kernels and schedulers say."""
+        found = [e for e in self._events if e.source.startswith(_HOST_SOURCES)]
+        return frame("host_messages", [{**_where(e), "kind": e.kind, "text": e.line.raw} for e in found])
+
+    @functools.cached_property
+    def communicators(self) -> pd.DataFrame:
+        """One row a group of communicator objects."""
+        return frame("communicators", self._communicators)
+
+    @functools.cached_property
+    def memberships(self) -> pd.DataFrame:
+        """One row a communicator object of a process."""
+        return frame("memberships", self._memberships)
+
+    @functools.cached_property
+    def stacks(self) -> pd.DataFrame:
+        """Stack dumps; not read yet, so empty."""
+        return frame("stacks", [])
+
+
+def _where(event: Event) -> dict[str, object]:
+    line = event.line
+    return {
+        "file": line.file,
+        "line": line.number,
+        "time": float("nan") if line.time is None else line.time,
+        "host": line.host,
+        "pid": line.pid,
+        "rank": event.rank,
+    }

@@ -1,0 +1,118 @@
+"""The tables' columns: name, dtype and meaning, in one place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table: its pandas dtype, and what it means (with its unit)."""
+
+    name: str
+    dtype: str
+    about: str
+
+
+_WHERE = (
+    Column("file", "str", "input, as the report names it"),
+    Column("line", "Int64", "1-based line number"),
+    Column("time", "float64", "seconds since 1970 as if the printed time were UTC; NaN when the line has none"),
+    Column("host", "str", "host of the process that wrote the line"),
+    Column("pid", "Int64", "its process id"),
+    Column("rank", "Int64", "its global rank"),
+)
+
+SCHEMA: dict[str, tuple[Column, ...]] = {
+    "events": (
+        *_WHERE,
+        Column("source", "str", "grammar that recognized the line"),
+        Column("kind", "str", "what it says"),
+        Column("level", "str", "severity as printed"),
+        Column("count", "Int64", "how many times this process printed it"),
+        Column("text", "str", "the line as shown"),
+        Column("fields", "object", "its parts, by name"),
+    ),
+    "exceptions": (
+        *_WHERE,
+        Column("type", "str", "qualified name of the exception"),
+        Column("message", "str", "its message"),
+        Column("where_file", "str", "file of the innermost frame of user code"),
+        Column("where_line", "Int64", "line in that file"),
+        Column("where_function", "str", "function there"),
+        Column("in_function", "str", "function of the innermost frame of all"),
+        Column("superseded", "boolean", "another exception took its place"),
+    ),
+    "environment": (
+        *_WHERE,
+        Column("name", "str", "variable or setting"),
+        Column("value", "str", "its value as printed"),
+    ),
+    "host_messages": (
+        *_WHERE,
+        Column("kind", "str", "what the kernel or scheduler says"),
+        Column("text", "str", "the line as shown"),
+    ),
+    "calls": (
+        Column("file", "category", "input, as the report names it"),
+        Column("line", "int32", "1-based line number"),
+        Column("time", "float64", "seconds, NaN when the line has no time"),
+        Column("process", "int64", "index of the process in job.processes"),
+        Column("member", "int64", "index of the communicator object"),
+        Column("seq", "int64", "number of the call on its communicator object, from 0; sends and receives apart for each peer"),
+        Column("op", "category", "operation, as NCCL spells it"),
+        Column("op_count", "int64", "NCCL's opCount: not comparable between ranks"),
+        Column("count", "int64", "elements, as given to the call"),
+        Column("dtype", "int16", "NCCL's data type number"),
+        Column("redop", "int64", "NCCL's reduction number"),
+        Column("root", "int32", "root, or peer of a send or recv"),
+        Column("comm", "uint64", "pointer of the communicator in its process"),
+        Column("nranks", "int32", "size of the communicator"),
+        Column("p2p", "bool", "a send or recv"),
+        Column("signature", "int64", "equal for calls that agree"),
+    ),
+    "communicators": (
+        Column("group", "str", "name of the group"),
+        Column("size", "Int64", "its number of ranks"),
+        Column("comm_id", "str", "NCCL's commId, hexadecimal"),
+        Column("members", "Int64", "members that left lines"),
+        Column("complete", "Int64", "members that completed their init"),
+        Column("ended", "Int64", "members that destroyed or aborted it"),
+    ),
+    "memberships": (
+        Column("group", "str", "name of the group"),
+        Column("group_rank", "Int64", "rank inside it"),
+        Column("rank", "Int64", "global rank"),
+        Column("host", "str", "host of the process"),
+        Column("pid", "Int64", "its process id"),
+        Column("comm", "str", "pointer of the communicator, hexadecimal"),
+        Column("state", "str", "started, ready, ended or aborted"),
+    ),
+    "stacks": (
+        *_WHERE,
+        Column("thread", "str", "name or id of the thread"),
+        Column("depth", "Int64", "0 is the innermost frame"),
+        Column("function", "str", "function of the frame"),
+        Column("code_file", "str", "its source file"),
+        Column("code_line", "Int64", "its line there"),
+    ),
+}
+"""Table name -> columns. Stack dumps are not read yet; the table is there and empty."""
+
+
+def frame(table: str, rows: list[dict[str, object]]) -> pd.DataFrame:
+    """Rows as a DataFrame with exactly the columns and dtypes of a table.
+
+    Raises:
+        KeyError: no such table.
+    """
+    columns = SCHEMA[table]
+    data = {c.name: pd.Series([row.get(c.name) for row in rows], dtype=_dtype(c.dtype)) for c in columns}
+    return pd.DataFrame(data)
+
+
+def _dtype(name: str) -> str:
+    # plain object for text: pandas' string dtype differs between its versions, and None has to stay None
+    return "object" if name == "str" else name
