@@ -13,40 +13,38 @@ from collections.abc import Iterator
 from hangscope.align.identity import Process
 from hangscope.align.job import Job
 from hangscope.facts import FactKind
+from hangscope.facts.agreed_settings import must_agree
 from hangscope.facts.collect import evidence_of
 from hangscope.facts.majority import expected_value, hosts_of, ranks_of
-from hangscope.model import Event, Evidence, Fact
+from hangscope.model import Event, Evidence, Fact, Value
 
 KINDS = {
     "setting_differs": FactKind(
-        ("name", "value", "expected"), "A setting that must be equal on all ranks has another value on some, or is missing there."
+        ("name", "value", "expected"),
+        "A setting that must be equal on all ranks has another value on some, or is missing there.",
     ),
     "network_choice_differs": FactKind(("network", "expected"), "Some ranks use another network than the rest."),
-    "net_plugin_differs": FactKind(("plugin", "expected"), "Some ranks loaded another network plugin than the rest, or none."),
+    "net_plugin_differs": FactKind(
+        ("plugin", "expected"), "Some ranks loaded another network plugin than the rest, or none."
+    ),
     "edge_transport_differs": FactKind(
         ("source", "target", "transport", "other_transport"), "The two ends of a connection chose different transports."
     ),
 }
 
 NOT_SET = "(not set)"
-# formats/nccl.md section 16, scope "same"; names of old and new releases.
-_SAME_PREFIXES = ("NCCL_IB_TIMEOUT", "NCCL_IB_RETRY_CNT", "NCCL_IB_RESILIENCY", "NCCL_BUFFSIZE", "NCCL_LL", "NCCL_CUMEM_", "NCCL_GDR_")
-_SAME = frozenset(
-    f"NCCL_{name}"
-    for name in """
-    ALGO PROTO NTHREADS MIN_NCHANNELS MAX_NCHANNELS MIN_CTAS MAX_CTAS MIN_NRINGS MAX_NRINGS NCHANNELS_PER_NET_PEER CROSS_NIC NET NET_PLUGIN
-    IB_DISABLE IB_TC IB_SL IB_FIFO_TC IB_PKEY IB_QPS_PER_CONNECTION IB_SPLIT_DATA_ON_QPS IB_MERGE_NICS NET_MERGE_LEVEL IB_USE_INLINE
-    IB_ADDR_FAMILY SOCKET_FAMILY SOCKET_NTHREADS NSOCKS_PERTHREAD OOB_NET_ENABLE NET_GDR_LEVEL NET_GDR_READ DMABUF_ENABLE
-    P2P_DISABLE P2P_LEVEL P2P_DIRECT_DISABLE IGNORE_DISABLED_P2P SHM_DISABLE NVLS_ENABLE NVLS_NCHANNELS MNNVL_ENABLE MNNVL PXN_DISABLE
-    P2P_PXN_LEVEL P2P_NET_CHUNKSIZE P2P_PCI_CHUNKSIZE P2P_NVL_CHUNKSIZE COLLNET_ENABLE COLLNET_NODE_THRESHOLD SHARP_ENABLE
-    TOPO_FILE GRAPH_FILE COMM_BLOCKING COMM_SPLIT_SHARE_RESOURCES RUNTIME_CONNECT GRAPH_MIXING_SUPPORT GRAPH_REGISTER
-    MULTI_RANK_GPU_ENABLE TUNER_PLUGIN TUNER_CONFIG_FILE SOCKET_MAGIC RAS_ENABLE CFT_ENABLE RMA_EAGER_INIT IB_RAIL_POLICY
-    LAUNCH_MODE SINGLE_RING_THRESHOLD LL_THRESHOLD TREE_THRESHOLD THREAD_THRESHOLDS IGNORE_NET_MISMATCH WORK_FIFO_BYTES
-    """.split()
-)
 # What every rank prints on its way; not what rank 0 alone prints (version, ring order).
 _MILESTONES = frozenset(
-    {"network_chosen", "bootstrap_timings", "comm_init_start", "comm_layout", "trees", "channel_counts", "comm_init_complete", "connected"}
+    {
+        "network_chosen",
+        "bootstrap_timings",
+        "comm_init_start",
+        "comm_layout",
+        "trees",
+        "channel_counts",
+        "comm_init_complete",
+        "connected",
+    }
 )
 _EXTERNAL = ("Socket", "IB")
 
@@ -67,7 +65,7 @@ def _settings(speaking: dict[int, Process]) -> Iterator[Fact]:
     for number, process in speaking.items():
         for event in process.events:
             name = str(event.fields.get("name", "")) if event.kind == "nccl_setting" else ""
-            if name in _SAME or name.startswith(_SAME_PREFIXES):
+            if must_agree(name):
                 lines[name].setdefault(number, event)
     for name, said in sorted(lines.items()):
         values = {number: str(event.fields.get("value", "")) for number, event in said.items()}
@@ -75,7 +73,7 @@ def _settings(speaking: dict[int, Process]) -> Iterator[Fact]:
         for number, process in speaking.items():
             if number not in values and passed <= _milestones(process):
                 values[number] = NOT_SET
-        yield from _differing("setting_differs", speaking, values, said, {"name": name}, "value")
+        yield from _differing(("setting_differs", "value"), speaking, values, said, {"name": name})
 
 
 def _milestones(process: Process) -> set[str]:
@@ -83,7 +81,7 @@ def _milestones(process: Process) -> set[str]:
 
 
 def _milestone_after(speaking: dict[int, Process], said: dict[int, Event]) -> set[str]:
-    """Kinds of which a rank must have printed all to count as past the setting: what came before it everywhere, and the next."""
+    """Kinds of which a rank must have printed all to count as past the setting: those before it, and the next."""
     after: set[str] = set()
     before: set[str] | None = None
     for number, event in said.items():
@@ -106,7 +104,7 @@ def _milestone_after(speaking: dict[int, Process], said: dict[int, Event]) -> se
 def _networks(speaking: dict[int, Process]) -> Iterator[Fact]:
     said = {n: e for n, p in speaking.items() if (e := _first(p, "network_chosen")) is not None}
     values = {number: str(event.fields.get("network", "")) for number, event in said.items()}
-    yield from _differing("network_choice_differs", speaking, values, said, {}, "network")
+    yield from _differing(("network_choice_differs", "network"), speaking, values, said, {})
 
 
 def _plugins(speaking: dict[int, Process]) -> Iterator[Fact]:
@@ -114,13 +112,16 @@ def _plugins(speaking: dict[int, Process]) -> Iterator[Fact]:
     said: dict[int, Event] = {}
     values: dict[int, str] = {}
     for number, process in speaking.items():
-        loaded = next((e for e in process.events if e.kind == "net_plugin_loaded" and e.fields.get("plugin") not in _EXTERNAL), None)
+        loaded = next(
+            (e for e in process.events if e.kind == "net_plugin_loaded" and e.fields.get("plugin") not in _EXTERNAL),
+            None,
+        )
         chosen = _first(process, "network_chosen")
         if loaded is not None:
             said[number], values[number] = loaded, str(loaded.fields.get("plugin", ""))
         elif chosen is not None:
             said[number], values[number] = chosen, "none"
-    yield from _differing("net_plugin_differs", speaking, values, said, {}, "plugin")
+    yield from _differing(("net_plugin_differs", "plugin"), speaking, values, said, {})
 
 
 def _first(process: Process, kind: str) -> Event | None:
@@ -128,14 +129,14 @@ def _first(process: Process, kind: str) -> Event | None:
 
 
 def _differing(
-    kind: str,
+    kind_and_key: tuple[str, str],
     speaking: dict[int, Process],
     values: dict[int, str],
     said: dict[int, Event],
-    fields: dict[str, str],
-    key: str,
+    fields: dict[str, Value],
 ) -> Iterator[Fact]:
     """One fact for each value that is not the expected one; lines of the odd ones first, then of the others."""
+    kind, key = kind_and_key
     if len(set(values.values())) < 2:
         return
     expected = expected_value(values, speaking)
@@ -185,11 +186,20 @@ def _edges(job: Job) -> Iterator[Fact]:
             (received if is_receiver else sent).setdefault((group, source, target), event)
     for key, receiver in sorted(received.items()):
         sender = sent.get(key)
-        if sender is None or _transport(sender) == _transport(receiver) or job.process_of(sender) is job.process_of(receiver):
+        if (
+            sender is None
+            or _transport(sender) == _transport(receiver)
+            or job.process_of(sender) is job.process_of(receiver)
+        ):
             continue
         ranks = tuple(sorted({r for r in (sender.rank, receiver.rank) if r is not None}))
         hosts = tuple(sorted({h for h in (sender.host, receiver.host) if h}))
-        fields = {"source": key[1], "target": key[2], "transport": _transport(sender), "other_transport": _transport(receiver)}
+        fields: dict[str, Value] = {
+            "source": key[1],
+            "target": key[2],
+            "transport": _transport(sender),
+            "other_transport": _transport(receiver),
+        }
         lines = (evidence_of(sender, "the sender's end"), evidence_of(receiver, "the receiver's end"))
         yield Fact("edge_transport_differs", fields, ranks, hosts, "", (), sender.time, lines)
         return

@@ -19,7 +19,8 @@ from hangscope.model import Event, Fact
 
 KINDS = {
     "nccl_version_differs": FactKind(
-        ("version", "expected"), "Some processes run another NCCL version than the rest, by their version lines or by the shape of their lines."
+        ("version", "expected"),
+        "Some processes run another NCCL version than the rest, by their version lines or by the shape of their lines.",
     ),
 }
 Release = tuple[int, ...]
@@ -44,7 +45,11 @@ class _Range:
             return ".".join(map(str, self.low))
         if self.high == _NEWEST:
             return f"{'.'.join(map(str, self.low))} or newer"
-        return f"{'.'.join(map(str, self.high))} or older" if self.low == _OLDEST else f"{self._text(self.low)} to {self._text(self.high)}"
+        return (
+            f"{'.'.join(map(str, self.high))} or older"
+            if self.low == _OLDEST
+            else f"{self._text(self.low)} to {self._text(self.high)}"
+        )
 
     @staticmethod
     def _text(release: Release) -> str:
@@ -66,16 +71,24 @@ def find(job: Job) -> Iterator[Fact]:
         return (-len(group), min(ranks, default=1 << 30))
 
     expected, *odd = sorted(groups, key=standing)
-    narrow = min((ranges[n] for n in expected), key=lambda r: (r.low != r.high, r.shown_by.line.file, r.shown_by.line.number))
+    narrow = min(
+        (ranges[n] for n in expected), key=lambda r: (r.low != r.high, r.shown_by.line.file, r.shown_by.line.number)
+    )
     for group in odd:
-        own = min((ranges[n] for n in group), key=lambda r: (r.low != r.high, r.shown_by.line.file, r.shown_by.line.number))
+        own = min(
+            (ranges[n] for n in group), key=lambda r: (r.low != r.high, r.shown_by.line.file, r.shown_by.line.number)
+        )
         lines = [evidence_of(narrow.shown_by, f"NCCL {narrow.text()}"), evidence_of(own.shown_by, f"NCCL {own.text()}")]
-        lines += [evidence_of(ranges[n].shown_by, f"NCCL {ranges[n].text()}") for n in group[:3] if ranges[n] is not own]
+        lines += [
+            evidence_of(ranges[n].shown_by, f"NCCL {ranges[n].text()}") for n in group[:3] if ranges[n] is not own
+        ]
         members = [processes[n] for n in group]
         rest = [processes[n] for n in expected]
         fields = {"version": own.text(), "expected": narrow.text()}
         time = own.shown_by.time
-        yield Fact("nccl_version_differs", fields, ranks_of(members), hosts_of(members), "", ranks_of(rest), time, tuple(lines))
+        yield Fact(
+            "nccl_version_differs", fields, ranks_of(members), hosts_of(members), "", ranks_of(rest), time, tuple(lines)
+        )
 
 
 def _compatible(ranges: dict[int, _Range]) -> list[list[int]]:

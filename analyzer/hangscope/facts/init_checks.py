@@ -1,0 +1,109 @@
+"""Facts about NCCL's own checks of ranks and devices at init, told with the ranks that are at fault.
+
+The root of the bootstrap prints most of them, and names ranks by number: the rank at fault is seldom the one that
+prints.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from hangscope.align.identity import Process
+from hangscope.align.job import Job
+from hangscope.facts import FactKind
+from hangscope.facts.collect import evidence_of
+from hangscope.facts.majority import hosts_of, ranks_of
+from hangscope.model import Event, Fact
+
+KINDS = {
+    "gpu_shared": FactKind(("bus_id",), "NCCL found two ranks of one communicator on one GPU."),
+    "rank_taken_twice": FactKind(
+        ("rank_number", "size"), "Two processes came to the bootstrap root with one rank number."
+    ),
+    "world_sizes_differ": FactKind(
+        ("size", "peer_size"), "A process came to the bootstrap root with another communicator size than the root has."
+    ),
+    "bootstrap_garbled": FactKind(
+        ("size",),
+        "A process came to the bootstrap root with fields that make no sense: another layout, so another version.",
+    ),
+}
+
+
+def find(job: Job) -> Iterator[Fact]:
+    """Facts about duplicate GPUs, ranks taken twice and sizes that differ."""
+    for event in job.events.of("duplicate_gpu"):
+        pair = tuple(sorted(v for key in ("group_rank", "other_rank") if isinstance(v := event.fields.get(key), int)))
+        ranks = pair if _is_world(job, event) else ()
+        yield Fact(
+            "gpu_shared",
+            {"bus_id": event.fields.get("bus_id")},
+            ranks,
+            _hosts(event),
+            "",
+            (),
+            event.time,
+            (evidence_of(event),),
+        )
+    for event in job.events.of("rank_checked_in_twice"):
+        yield _twice(job, event)
+    for event in job.events.of("root_nranks_mismatch", "root_info_mismatch"):
+        yield _sizes(job, event)
+
+
+def _is_world(job: Job, event: Event) -> bool:
+    """Whether the ranks in the event are global: its process began no communicator that is smaller than the world."""
+    sizes = {e.fields.get("nranks") for e in job.process_of(event).events if e.kind == "comm_init_start"}
+    return job.world_size is None or not sizes or job.world_size in sizes
+
+
+def _twice(job: Job, event: Event) -> Fact:
+    rank = event.fields.get("group_rank")
+    number = rank if isinstance(rank, int) else -1
+    claims = [
+        p for p in job.processes for e in p.events if e.kind == "comm_init_start" and e.fields.get("group_rank") == rank
+    ]
+    lines = [evidence_of(event, "the root of the bootstrap saw this rank a second time")]
+    for process in claims[:4]:
+        start = next(e for e in process.events if e.kind == "comm_init_start" and e.fields.get("group_rank") == rank)
+        lines.append(evidence_of(start, f"this process says it is rank {rank}"))
+    fields = {"rank_number": number, "size": event.fields.get("nranks")}
+    return Fact("rank_taken_twice", fields, (number,), hosts_of(claims), "", (), event.time, tuple(lines))
+
+
+def _sizes(job: Job, event: Event) -> Fact:
+    size, peer_size = event.fields.get("nranks"), event.fields.get("peer_nranks")
+    lines = [evidence_of(event, "the root of the bootstrap compares what processes bring")]
+    if size == peer_size:
+        return Fact("bootstrap_garbled", {"size": size}, (), (), "", (), event.time, tuple(lines))
+    starts = {
+        id(p): (p, e)
+        for p in job.processes
+        for e in p.events
+        if e.kind == "comm_init_start" and e.fields.get("nranks") in (size, peer_size)
+    }
+    counts = Counter(e.fields.get("nranks") for _, e in starts.values())
+    odd: list[Process] = []
+    if counts:
+        usual = max(counts, key=lambda value: (counts[value], value == size))
+        odd = [p for p, e in starts.values() if e.fields.get("nranks") != usual]
+        lines += [
+            evidence_of(e, "this process has another size")
+            for _, e in starts.values()
+            if e.fields.get("nranks") != usual
+        ]
+    return Fact(
+        "world_sizes_differ",
+        {"size": size, "peer_size": peer_size},
+        ranks_of(odd),
+        hosts_of(odd),
+        "",
+        (),
+        event.time,
+        tuple(lines),
+    )
+
+
+def _hosts(event: Event) -> tuple[str, ...]:
+    return () if event.host is None else (event.host,)

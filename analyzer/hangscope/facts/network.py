@@ -1,0 +1,222 @@
+"""Facts about interfaces that cannot reach each other, and about whose connection was lost.
+
+NCCL names a peer by address: the lines in which a host says which interface it uses tell whose address that is.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections import defaultdict
+from collections.abc import Iterator
+
+from hangscope.align.identity import Process
+from hangscope.align.job import Job
+from hangscope.facts import FactKind
+from hangscope.facts.collect import evidence_of
+from hangscope.facts.majority import hosts_of, ranks_of
+from hangscope.model import Event, Fact, Value
+
+KINDS = {
+    "interface_is_virtual": FactKind(
+        ("interface", "address", "expected"),
+        "A host of a job with several hosts uses an interface that ends inside that host.",
+    ),
+    "interface_subnet_differs": FactKind(
+        ("interface", "address", "expected"), "Hosts use interfaces of different names and different networks."
+    ),
+    "peer_connection_lost": FactKind(
+        ("peer", "error", "witnesses"), "A connection to this peer broke; its host is told by the peer's address."
+    ),
+    "established_connections_cut": FactKind(
+        ("error", "sides"), "Established connections broke at both ends with an error that no dying process causes."
+    ),
+    "peer_not_reached": FactKind(
+        ("peer", "error", "tries"), "Connections to this address never came about; its host is told by the address."
+    ),
+}
+_ADDRESS_KINDS = ("bootstrap_interface", "net_interface", "ib_devices")
+_VIRTUAL = (
+    "docker",
+    "virbr",
+    "br-",
+    "veth",
+    "lo",
+    "cni",
+    "flannel",
+    "podman",
+    "lxc",
+    "lxdbr",
+    "vmnet",
+    "vboxnet",
+    "cali",
+    "tunl",
+)
+# A process that dies gives "reset", "broken pipe" or a closed connection; these come from the network itself.
+_CUT = (
+    "Software caused connection abort",
+    "Connection timed out",
+    "No route to host",
+    "Network is unreachable",
+    "Network is down",
+    "Host is down",
+)
+_DONE = frozenset({"comm_init_complete", "connected"})
+
+
+def find(job: Job) -> Iterator[Fact]:
+    """Facts about interfaces first, then about connections."""
+    chosen = _chosen_interfaces(job)
+    if len({event.host for event in chosen if event.host}) > 1:
+        yield from _virtual(job, chosen)
+        yield from _subnets(job, chosen)
+    owners = _owners(chosen, job)
+    yield from _lost(job, owners)
+    yield from _cut(job)
+    yield from _not_reached(job, owners)
+
+
+def _chosen_interfaces(job: Job) -> list[Event]:
+    """Each process's line about the interface of its bootstrap."""
+    found: dict[int, Event] = {}
+    for event in job.events.of(*_ADDRESS_KINDS):
+        found.setdefault(id(job.process_of(event)), event)
+    return list(found.values())
+
+
+def _virtual(job: Job, chosen: list[Event]) -> Iterator[Fact]:
+    """Bridges and loopback: on some hosts against others, or loopback everywhere."""
+    odd = [event for event in chosen if _is_virtual(event)]
+    usual = [event for event in chosen if not _is_virtual(event)]
+    expected = str(usual[0].fields.get("interface", "")) if usual else ""
+    by_choice: dict[tuple[str, str], list[Event]] = defaultdict(list)
+    for event in odd:
+        by_choice[str(event.fields.get("interface")), str(event.fields.get("address"))].append(event)
+    for (interface, address), events in sorted(by_choice.items()):
+        members = [job.process_of(event) for event in events]
+        lines = [evidence_of(event, f"{interface} ends inside this host") for event in events[:4]]
+        lines += [evidence_of(event, "this host uses an interface that others can reach") for event in usual[:2]]
+        fields = {"interface": interface, "address": address, "expected": expected}
+        hosts = hosts_of(members) if usual else ()
+        affected = ranks_of([job.process_of(event) for event in usual])
+        yield Fact(
+            "interface_is_virtual", fields, ranks_of(members) if usual else (), hosts, "", affected, None, tuple(lines)
+        )
+
+
+def _is_virtual(event: Event) -> bool:
+    return str(event.fields.get("interface", "")).startswith(_VIRTUAL) or str(
+        event.fields.get("address", "")
+    ).startswith(("127.", "::1"))
+
+
+def _subnets(job: Job, chosen: list[Event]) -> Iterator[Fact]:
+    """Interfaces of different names in different networks; nodes in several subnets with one name are usual."""
+    by_choice: dict[tuple[str, str], list[Event]] = defaultdict(list)
+    for event in chosen:
+        network = _network(str(event.fields.get("address", "")))
+        if network and not _is_virtual(event):
+            by_choice[str(event.fields.get("interface", "")), network].append(event)
+    names = {name for name, _ in by_choice}
+    networks = {network for _, network in by_choice}
+    if len(names) < 2 or len(networks) < 2:
+        return
+    hosts_in = {key: {event.host for event in events} for key, events in by_choice.items()}
+    expected, *odd = sorted(by_choice, key=lambda key: (-len(hosts_in[key]), key))
+    for key in odd:
+        events = by_choice[key]
+        members = [job.process_of(event) for event in events]
+        # With two hosts there is no majority: nobody is blamed.
+        is_clear = len(hosts_in[expected]) > len(hosts_in[key])
+        lines = [evidence_of(event, f"{key[0]}, network {key[1]}") for event in events[:3]]
+        lines += [evidence_of(event, f"{expected[0]}, network {expected[1]}") for event in by_choice[expected][:3]]
+        fields = {"interface": key[0], "address": str(events[0].fields.get("address", "")), "expected": expected[0]}
+        ranks, hosts = (ranks_of(members), hosts_of(members)) if is_clear else ((), ())
+        yield Fact("interface_subnet_differs", fields, ranks, hosts, "", (), None, tuple(lines))
+
+
+def _network(address: str) -> str:
+    """The /16 of an IPv4 address (nodes of one cluster often sit in several /24), "" when it is none."""
+    try:
+        return str(ipaddress.ip_network(f"{address}/16", strict=False)) if ":" not in address else ""
+    except ValueError:
+        return ""
+
+
+def _owners(chosen: list[Event], job: Job) -> dict[str, list[Process]]:
+    """Address or host name -> processes there."""
+    owners: dict[str, list[Process]] = defaultdict(list)
+    for event in chosen:
+        process = job.process_of(event)
+        if not _is_virtual(event):
+            owners[str(event.fields.get("address", ""))].append(process)
+    for process in job.processes:
+        if process.host:
+            owners[process.host].append(process)
+    return owners
+
+
+def _at(peer: str, owners: dict[str, list[Process]]) -> list[Process]:
+    return owners.get(peer) or owners.get(peer.split(".", 1)[0].removesuffix("-ib")) or []
+
+
+def _lost(job: Job, owners: dict[str, list[Process]]) -> Iterator[Fact]:
+    """One fact a lost peer address: the first line that tells it, and who saw it."""
+    by_peer: dict[str, list[Event]] = defaultdict(list)
+    for event in job.events.of("peer_io_failed", "peer_closed"):
+        by_peer[str(event.fields.get("peer", ""))].append(event)
+    for peer, events in sorted(by_peer.items(), key=lambda item: (item[1][0].time or 0.0, item[0])):
+        there = _at(peer, owners)
+        witnesses = ranks_of([job.process_of(event) for event in events])
+        # Whoever complains is alive; the lost one is among the others of that host.
+        silent = [p for p in there if p.rank is not None and p.rank not in witnesses]
+        ranks = ranks_of(silent) if len(silent) == 1 else ()
+        fields: dict[str, Value] = {
+            "peer": peer,
+            "error": str(events[0].fields.get("error", "connection closed")),
+            "witnesses": witnesses,
+        }
+        lines = tuple(evidence_of(event, f"it lost {peer or 'a peer'}") for event in events[:6])
+        yield Fact("peer_connection_lost", fields, ranks, hosts_of(there), "", witnesses, events[0].time, lines)
+
+
+def _cut(job: Job) -> Iterator[Fact]:
+    """Errors of the network on connections that were up; one side is enough for a time-out."""
+    cut = [event for event in job.events.of("peer_io_failed") if str(event.fields.get("error", "")).startswith(_CUT)]
+    sides = {(event.host, event.pid) for event in cut}
+    timed_out = [e for e in cut if not str(e.fields.get("error", "")).startswith(_CUT[0])]
+    if not timed_out and len(sides) < 2:
+        return
+    first = timed_out[0] if timed_out else cut[0]
+    affected = ranks_of([job.process_of(event) for event in cut])
+    fields: dict[str, Value] = {"error": str(first.fields.get("error", "")), "sides": len(sides)}
+    lines = tuple(evidence_of(event, "an established connection broke") for event in cut[:8])
+    yield Fact("established_connections_cut", fields, (), (), "", affected, cut[0].time, lines)
+
+
+def _not_reached(job: Job, owners: dict[str, list[Process]]) -> Iterator[Fact]:
+    """Addresses that processes went on dialling until they gave up or their log ends."""
+    by_peer: dict[str, list[Event]] = defaultdict(list)
+    for process in job.processes:
+        failed = [
+            e for e in process.events if e.kind in ("connect_failed", "connect_retries_used_up", "connect_unanswered")
+        ]
+        retried = [e for e in process.events if e.kind == "connect_retry"]
+        done = max((n for n, e in enumerate(process.events) if e.kind in _DONE), default=-1)
+        pending = [e for n, e in enumerate(process.events) if e.kind == "connect_retry" and n > done]
+        if not failed and not pending:
+            continue
+        for event in (*pending, *failed):
+            peer = str(event.fields.get("peer") or event.fields.get("address") or "")
+            if not peer and retried:
+                peer = next((str(e.fields["address"]) for e in retried if "address" in e.fields), "")
+            by_peer[peer].append(event)
+    for peer, events in sorted(by_peer.items()):
+        error = next((str(e.fields["error"]) for e in events if "error" in e.fields), "no answer")
+        affected = ranks_of([job.process_of(event) for event in events])
+        fields: dict[str, Value] = {"peer": peer, "error": error, "tries": len(events)}
+        shown = sorted(events, key=lambda e: (e.kind == "connect_retry", e.time or 0.0, e.line.file, e.line.number))
+        lines = tuple(evidence_of(event, f"it cannot connect to {peer or 'its peer'}") for event in shown[:8])
+        times = [event.time for event in events if event.time is not None]
+        yield Fact(
+            "peer_not_reached", fields, (), hosts_of(_at(peer, owners)), "", affected, min(times, default=None), lines
+        )
