@@ -114,7 +114,7 @@ def test_two_entries_never_bind_one_fact() -> None:
 
 def test_join_agrees_with_trying_every_combination() -> None:
     # GIVEN small random jobs with two entries of one kind and an order between them
-    generator = random.Random(4711)
+    generator = random.Random(4711)  # noqa: S311  (repeatable samples, no secret)
     for _ in range(300):
         columns = [
             sorted(
@@ -205,7 +205,9 @@ def test_who_is_blamed() -> None:
 
 def _shm_finding(tmp_path: Path, nccl: str | None) -> Finding:
     facts = [
-        make_fact("shm_extend_failed", (5,), ("node01",), time=9, size_bytes=9637888, path="/dev/shm/n", error="ENOSPC"),
+        make_fact(
+            "shm_extend_failed", (5,), ("node01",), time=9, size_bytes=9637888, path="/dev/shm/n", error="ENOSPC"
+        ),
         make_fact("shm_extend_failed", (6,), ("node01",), time=8, size_bytes=9637888, path="/dev/shm/n", error="EPERM"),
         make_fact("host_full", (), ("node01",), time=7, mount="/dev/shm", free_bytes=0),
         make_fact("peer_closed", (1,), ("node02",), time=10),
@@ -244,7 +246,7 @@ def test_the_order_of_facts_does_not_matter() -> None:
     facts = [make_fact("x", (rank,), ("a",), time=rank % 3, size=rank) for rank in range(20)]
     rule = make_rule({"all": [{"fact": "x"}]}, explanation="{x.size} {ranks}")
     first = evaluate([rule], facts)
-    random.Random(7).shuffle(facts)
+    random.Random(7).shuffle(facts)  # noqa: S311  (repeatable, no secret)
     assert evaluate([rule], facts) == first
 
 

@@ -37,8 +37,9 @@ def match(when: When, facts: FactIndex) -> Match | None:
         return None
     blamed = _blamed_entries(when)
     excuses = _keys_of(facts, [condition for condition in when.none if condition.same])
-    for number in blamed:
-        entries[number] = [fact for fact in entries[number] if not _is_excused(fact, excuses)]
+    if excuses:
+        for number in blamed:
+            entries[number] = [fact for fact in entries[number] if not _is_excused(fact, excuses)]
     if when.all:
         for number in blamed or [0]:
             entries[number] = _accompanied(entries[number], when.any, facts)
