@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from diagnose_samples import make_fact
-from hangscope.diagnose.template import Subject, format_ranks, render
+from hangscope.diagnose.template import Subject, format_ranks, outline, render
 from hangscope.diagnose.versions import UnknownVersions, fits, parse_requirement
 from hangscope.model import Fact
 
@@ -57,6 +57,10 @@ def test_templates(template: str, text: str) -> None:
         word="much",
     )
     assert render(template, _subject(fact)) == text
+
+
+def test_outline_keeps_names_only() -> None:
+    assert outline("{ranks:named}: {f.size_bytes|some:bytes} {{x}}") == "{ranks}: {size_bytes} {x}"
 
 
 def test_nothing_known() -> None:

@@ -23,7 +23,7 @@ from hangscope.diagnose.rule import (
     Status,
     When,
 )
-from hangscope.diagnose.template import SUMMARY_NAMES, placeholders
+from hangscope.diagnose.template import SUMMARY_NAMES, outline, placeholders
 from hangscope.diagnose.versions import parse_requirement
 from hangscope.errors import RuleError
 from hangscope.resources import rules_dir
@@ -148,7 +148,7 @@ def _read_heading(path: Path) -> Heading:
         status=table.text("status"),
         since=table.text("since"),
         weight=table.whole("weight", 0, 100),
-        title=table.text("title"),
+        title=outline(_read_template(table, "title")),
     )
 
 
@@ -256,7 +256,7 @@ def _scalar(table: Table, key: str, value: object) -> Scalar:
     return value
 
 
-def _read_template(table: Table, key: str, when: When) -> str:
+def _read_template(table: Table, key: str, when: When | None = None) -> str:
     text = table.text(key).strip()
     if key == "title" and "\n" in text:
         raise table.error(key, "must be one line")
@@ -264,6 +264,8 @@ def _read_template(table: Table, key: str, when: When) -> str:
         wanted = placeholders(text)
     except ValueError as error:
         raise table.error(key, str(error), "Write a brace that is meant as such twice: {{ }}.") from error
+    if when is None:
+        return text
     bound = {condition.name for condition in itertools.chain(when.all, when.any)}
     for item in wanted:
         if not item.field and item.name not in SUMMARY_NAMES:

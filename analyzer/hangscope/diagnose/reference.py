@@ -14,6 +14,7 @@ from pathlib import Path
 from hangscope.diagnose.catalogue import Cause, causes, families
 from hangscope.diagnose.loader import load_rules, rule_files
 from hangscope.diagnose.rule import Rule
+from hangscope.diagnose.template import outline
 from hangscope.errors import UnknownNameError
 from hangscope.resources import rules_dir
 
@@ -83,7 +84,7 @@ def _cause_section(cause: Cause, rules: Sequence[Rule]) -> str:
     if rules:
         lines += ["| rule | what it says | role | weight | explains |", "|---|---|---|---|---|"]
         lines += [
-            f"| [{rule.id}]({rule.family}/{rule.id}.toml) | {_cell(rule.title)} | {rule.role} | {rule.weight} "
+            f"| [{rule.id}]({rule.family}/{rule.id}.toml) | {_cell(outline(rule.title))} | {rule.role} | {rule.weight} "
             f"| {', '.join(rule.explains)} |"
             for rule in rules
         ]
@@ -100,7 +101,7 @@ def _cause_page(cause: Cause, rules: Sequence[Rule]) -> str:
     if not rules:
         blocks.append("No rule names this cause yet.")
     else:
-        listing = [f"  {rule.id}: {rule.title}" for rule in rules]
+        listing = [f"  {rule.id}: {outline(rule.title)}" for rule in rules]
         blocks.append("\n".join(["Rules that name it:", *listing]))
         blocks += _shared_blocks(rules)
         blocks.append(f"More about one rule: hangscope explain {rules[0].id}")
@@ -110,7 +111,12 @@ def _cause_page(cause: Cause, rules: Sequence[Rule]) -> str:
 def _rule_page(rule: Rule) -> str:
     cause = causes()[rule.cause]
     head = f"{rule.id}  (rule; {rule.status} since {rule.since}; {rule.file})"
-    blocks = [head, rule.title, _wrap(rule.explanation), _wrap(f"Names the cause {cause.id}: {cause.means}")]
+    blocks = [
+        head,
+        outline(rule.title),
+        _wrap(outline(rule.explanation)),
+        _wrap(f"Names the cause {cause.id}: {cause.means}"),
+    ]
     blocks += _shared_blocks([rule])
     if rule.explains:
         blocks.append(_wrap(f"Accounts for: {', '.join(rule.explains)}."))
@@ -127,7 +133,7 @@ def _shared_blocks(rules: Sequence[Rule]) -> list[str]:
         for remedy in rule.remedies:
             where = f" ({remedy.versions})" if remedy.versions else ""
             command = f"\n      {remedy.command}" if remedy.command else ""
-            remedies[_item(remedy.text + where) + command] = None
+            remedies[_item(outline(remedy.text) + where) + command] = None
     blocks = []
     if samples:
         blocks.append("\n".join(["In the logs:", *samples]))

@@ -67,6 +67,17 @@ def render(template: str, subject: Subject) -> str:
     return "".join(parts)
 
 
+def outline(template: str) -> str:
+    """A template as it reads without a job: ``{f.size_bytes:bytes}`` becomes ``{size_bytes}``."""
+    parts = []
+    for literal, expression, spec, _ in _FORMATTER.parse(template):
+        parts.append(literal)
+        if expression is not None:
+            wanted = _placeholder(expression, spec or "")
+            parts.append(f"{{{wanted.field or wanted.name}}}")
+    return "".join(parts)
+
+
 def format_ranks(ranks: Iterable[int]) -> str:
     """Ranks as people write them: ``0-3,6``; two neighbours stay ``4,5``."""
     pieces: list[str] = []
