@@ -79,7 +79,7 @@ def _kernel_kills(job: Job) -> Iterator[Fact]:
         yield Fact(
             "memory_kill",
             {
-                "how": "the kernel's OOM killer",
+                "how": "The kernel's OOM killer acted",
                 "killed_pid": first.fields.get("killed_pid"),
                 "process": first.fields.get("process"),
                 "anon_rss_kb": first.fields.get("anon_rss_kb"),
@@ -169,11 +169,11 @@ def _lost_nodes(job: Job) -> Iterator[Fact]:
     lost = job.events.of("mpi_daemon_lost")
     for event in job.events.of("mpi_remote_daemon"):
         if any(0 < event.line.number - said.line.number <= 6 and said.line.file == event.line.file for said in lost):
-            yield _gone(job, event, (str(event.fields.get("node")),), "mpirun lost the daemon on it")
+            yield _gone(job, event, (str(event.fields.get("node")),), "mpirun lost its daemon on it")
     for event in job.events.of("ray_node_died", "kube_node_not_ready", "kernel_panic"):
         node = event.fields.get("node")
         host = str(node) if node else event.host if event.kind == "kernel_panic" else None
-        how = {"ray_node_died": "Ray marked it dead", "kernel_panic": "its kernel panicked"}.get(
+        how = {"ray_node_died": "Ray marked it dead", "kernel_panic": "Its kernel panicked"}.get(
             event.kind, "Kubernetes says that the node is not ready"
         )
         yield _gone(job, event, (host,) if host else (), how)
@@ -191,7 +191,7 @@ def _pings(job: Job) -> Iterator[Fact]:
             continue
         # the command names the host as the user calls it, the reply line its address
         said = next((t for t in reversed(before) if t.kind == "ping_command"), before[-1])
-        yield _gone(job, event, (str(said.fields.get("node")),), "it does not answer ping")
+        yield _gone(job, event, (str(said.fields.get("node")),), "It does not answer ping")
 
 
 def _gone(job: Job, event: Event, hosts: tuple[str, ...] | list[str], how: str) -> Fact:
