@@ -71,7 +71,7 @@ def _settings(speaking: dict[int, Process]) -> Iterator[Fact]:
         values = {number: str(event.fields.get("value", "")) for number, event in said.items()}
         passed = _milestone_after(speaking, said)
         for number, process in speaking.items():
-            if number not in values and passed <= _milestones(process):
+            if number not in values and passed and passed <= _milestones(process):
                 values[number] = NOT_SET
         yield from _differing(("setting_differs", "value"), speaking, values, said, {"name": name})
 
@@ -81,7 +81,7 @@ def _milestones(process: Process) -> set[str]:
 
 
 def _milestone_after(speaking: dict[int, Process], said: dict[int, Event]) -> set[str]:
-    """Kinds of which a rank must have printed all to count as past the setting: those before it, and the next."""
+    """Kinds of which a rank must have printed all to count as past the setting: those before it, and the next; empty if unclear."""
     after: set[str] = set()
     before: set[str] | None = None
     for number, event in said.items():
@@ -98,7 +98,7 @@ def _milestone_after(speaking: dict[int, Process], said: dict[int, Event]) -> se
         before = seen if before is None else before & seen
         if following and following not in seen:
             after.add(following)
-    return (before or set()) | (after if len(after) == 1 else set())
+    return (before or set()) | after if len(after) == 1 else set()
 
 
 def _networks(speaking: dict[int, Process]) -> Iterator[Fact]:

@@ -26,6 +26,8 @@ KINDS = {
 Release = tuple[int, ...]
 _OLDEST: Release = (2, 0)
 _NEWEST: Release = (99,)
+_LAST_SILENT: Release = (2, 21, 99)
+_EVERYBODY_SAYS: Release = (2, 22)
 _NUMBER = re.compile(r"\d+")
 
 
@@ -116,7 +118,18 @@ def _range_of(process: Process) -> _Range | None:
             low, high, shown = max(low, least), min(high, most), event
         if low == high:
             break
+    silent = _says_no_version(process)
+    if silent is not None and low < _EVERYBODY_SAYS < high:
+        high, shown = _LAST_SILENT, silent
     return None if shown is None else _Range(low, high, shown)
+
+
+def _says_no_version(process: Process) -> Event | None:
+    """The network line of a process that prints INFO lines and never its version: 2.22 and later always do."""
+    if any(event.kind == "nccl_version" for event in process.events):
+        return None
+    has_start = any(event.kind in ("bootstrap_interface", "cuda_driver_version") for event in process.events)
+    return next((event for event in process.events if event.kind == "network_chosen"), None) if has_start else None
 
 
 def _shape(event: Event) -> tuple[Release, Release]:
