@@ -205,8 +205,8 @@ def _addresses(told: list[Told], job: Job) -> Iterator[Fact]:
     malformed = [t for t in told if t.master_addr is not None and is_malformed(t.master_addr)]
     for entry in malformed:
         yield _fact("master_addr_malformed", [entry], {"master_addr": entry.master_addr})
-    for event in job.events.of("launch_command", "deepspeed_address"):
-        address = _text(event.fields.get("master_addr"))
+    for event in job.events.of("launch_command", "deepspeed_address", "name_unresolved", "client_no_address", "client_connect_timeout"):
+        address = _text(event.fields.get("master_addr", event.fields.get("store_host")))
         if address is not None and is_malformed(address):
             hosts = (event.host,) if event.host else ()
             yield Fact("master_addr_malformed", {"master_addr": address}, hosts=hosts, time=event.time, evidence=(evidence_of(event),))

@@ -30,7 +30,7 @@ _NOT_COMPARABLE = frozenset({"SEND", "RECV", "RECVANYSOURCE", "COALESCED", "UNKN
 """Point-to-point calls differ between ranks by nature, and a COALESCED work may hold anything."""
 
 _SIZES_VARY = frozenset({"ALLTOALL", "ALLTOALL_BASE", "GATHER", "SCATTER"})
-_MAIN_ONLY = frozenset({"BROADCAST", "BARRIER", "GATHER", "REDUCE", "SCATTER"})
+MAIN_ONLY = frozenset({"BROADCAST", "BARRIER", "GATHER", "REDUCE", "SCATTER"})
 _MANY_RANKS = 3
 _TINY_MS = 1_000
 _SHORT_MS = 60_000
@@ -77,7 +77,7 @@ def _op_mismatch(group: GroupProgress, seq: int, here: dict[int, Waiting]) -> Fa
         return None
     odd, tie = odd_ones_out(calls, group.enqueued)
     if tie and len(calls) == 2:
-        odd = tuple(r for r in calls if calls[r] in _MAIN_ONLY and r == 0) or (max(calls),)
+        odd = tuple(r for r in calls if calls[r] in MAIN_ONLY and r == 0) or (max(calls),)
     names = sorted(set(calls.values()) - {calls[rank] for rank in odd}) or sorted(set(calls.values()))
     return _fact(
         "watchdog_op_mismatch",

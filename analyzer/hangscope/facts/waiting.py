@@ -1,0 +1,143 @@
+"""Facts about ranks that wait for somebody's long work, or after the work is done, and what other frameworks say of absentees."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from hangscope.align.job import Job
+from hangscope.facts import FactKind
+from hangscope.facts.collect import evidence_of
+from hangscope.facts.progress import numbers
+from hangscope.model import Event, Evidence, Fact, Value
+
+KINDS = {
+    "work_outlasts_limit": FactKind(("activity", "done", "total", "remaining", "timeout_ms"), "A rank still did announced work when its peers' wait timed out."),
+    "stuck_after_end": FactKind(("stuck_s",), "A watchdog got stuck after its job had said that it is done, or while the process exits."),
+    "submitters_missing": FactKind(("tensor",), "Horovod or Ray names ranks that did not submit what their peers wait for."),
+    "tasks_absent": FactKind(("barrier",), "JAX's coordination service names tasks that did not come to a barrier."),
+    "coordinator_left": FactKind((), "JAX's coordination service ended before its tasks, without any failure shown."),
+}
+
+_LIMITS = ("watchdog_timeout", "blocking_wait_timeout", "gloo_wait_timeout", "key_wait_timeout", "monitored_barrier_missed", "store_barrier_timeout")
+
+
+def find(job: Job) -> Iterator[Fact]:
+    """All facts of this module."""
+    yield from _long_work(job)
+    yield from _after_end(job)
+    yield from _submitters(job)
+    yield from _tasks(job)
+
+
+def _long_work(job: Job) -> Iterator[Fact]:
+    limits = job.events.of(*_LIMITS)
+    work = job.events.of("work_progress", "work_counted")
+    if not limits or not work:
+        return
+    waiting = {rank for event in limits if (rank := _rank(event)) is not None}
+    per_writer: dict[tuple[str, str], list[Event]] = defaultdict(list)
+    for event in work:
+        per_writer[(event.line.file, event.line.stream)].append(event)
+    for events in per_writer.values():
+        events.sort(key=lambda event: event.line.number)
+        started = [e for e in events if _int(e, "done") < _int(e, "total") and _int(e, "done") > 0]
+        last = next((e for e in reversed(events) if e in started), None)
+        if last is None or any(_int(e, "done") >= _int(e, "total") and e.line.number > last.line.number for e in events):
+            continue
+        named = last.fields.get("working_rank", last.rank)
+        rank = named if isinstance(named, int) and named not in waiting else _only_absent(waiting, job)
+        moving = [e for e in started if e.line.number >= last.line.number - 200]
+        yield Fact(
+            "work_outlasts_limit",
+            {
+                "activity": last.fields.get("activity"),
+                "done": _int(last, "done"),
+                "total": _int(last, "total"),
+                "remaining": last.fields.get("remaining"),
+                "timeout_ms": next((e.fields["timeout_ms"] for e in limits if "timeout_ms" in e.fields), None),
+            },
+            ranks=() if rank is None else (rank,),
+            hosts=() if last.host is None else (last.host,),
+            affected=tuple(sorted(waiting - {rank})),
+            time=moving[0].time,
+            evidence=tuple(_work_evidence(moving, limits)),
+        )
+
+
+def _work_evidence(moving: list[Event], limits: list[Event]) -> Iterator[Evidence]:
+    yield from (evidence_of(e, "still at work") for e in [moving[-1], *moving[:5]])
+    yield from (evidence_of(e, "the limit of its peers") for e in limits[:4])
+
+
+def _only_absent(waiting: set[int], job: Job) -> int | None:
+    """The one rank that does not wait; rank 0 when it does not (the main process prepares data by custom)."""
+    if not waiting:
+        return None
+    world = job.world_size or max(waiting) + 1
+    absent = set(range(world)) - waiting
+    return 0 if 0 in absent else next(iter(absent)) if len(absent) == 1 else None
+
+
+def _rank(event: Event) -> int | None:
+    if event.line.rank is not None:
+        return event.line.rank
+    value = event.fields.get("group_rank", event.rank)
+    return value if isinstance(value, int) else None
+
+
+def _int(event: Event, name: str) -> int:
+    value = event.fields.get(name)
+    return value if isinstance(value, int) else 0
+
+
+def _after_end(job: Job) -> Iterator[Fact]:
+    """A stuck watchdog says nothing of training when training is over."""
+    ended = job.events.of("run_ended", "process_group_not_destroyed", "abort_timed_out")
+    for stuck in job.events.of("watchdog_stuck", "watchdog_heartbeat_lost"):
+        before = [e for e in ended if _precedes(e, stuck)]
+        if before:
+            evidence = tuple(evidence_of(e) for e in [stuck, *before[:4]])
+            hosts = (stuck.host,) if stuck.host else ()
+            yield Fact("stuck_after_end", {"stuck_s": stuck.fields.get("stuck_s")}, hosts=hosts, time=before[0].time, evidence=evidence)
+
+
+def _precedes(one: Event, other: Event) -> bool:
+    if one.line.file == other.line.file:
+        return one.line.number < other.line.number
+    return one.time is not None and other.time is not None and one.time <= other.time
+
+
+def _submitters(job: Job) -> Iterator[Fact]:
+    missing: dict[int, list[Event]] = defaultdict(list)
+    for event in job.events.of("horovod_missing", "ray_ranks_missing"):
+        for rank in numbers(event.fields.get("missing_ranks")):
+            missing[rank].append(event)
+    if job.events.has("horovod_missing_heading"):
+        for event in job.events.of("horovod_missing_rank"):
+            missing[_int(event, "missing_rank")].append(event)
+    stalls = job.events.of("horovod_stall")
+    for rank, events in sorted(missing.items()):
+        fields: dict[str, Value] = {"tensor": events[0].fields.get("tensor", events[0].fields.get("tensors"))}
+        evidence = tuple(evidence_of(e) for e in [*events[:3], *stalls[:2]])
+        yield Fact("submitters_missing", fields, ranks=(rank,), time=events[0].time, evidence=evidence)
+
+
+def _tasks(job: Job) -> Iterator[Fact]:
+    barriers = job.events.of("jax_barrier_timeout")
+    for barrier in barriers:
+        named = [
+            e
+            for e in job.events.of("jax_task")
+            if e.line.file == barrier.line.file and 0 <= e.line.number - barrier.line.number <= 600
+        ]
+        ranks = tuple(sorted({_int(e, "task") for e in named}))
+        if ranks:
+            evidence = tuple(evidence_of(e) for e in [barrier, *named[:8]])
+            yield Fact("tasks_absent", {"barrier": barrier.fields.get("barrier")}, ranks=ranks, time=barrier.time, evidence=evidence)
+    lost = job.events.of("jax_service_lost")
+    if lost and not barriers and not job.events.has("exception", "jax_tasks_unhealthy", "jax_heartbeat_lost"):
+        evidence = tuple(evidence_of(e, "the service is gone") for e in lost[:4])
+        last = [p for p in job.processes if p.last_line is not None and p.rank == 0]
+        evidence += tuple(Evidence(p.last_line.location, p.last_line.raw, "the last words of process 0") for p in last if p.last_line)
+        yield Fact("coordinator_left", {}, ranks=(0,), time=lost[0].time, evidence=evidence)
