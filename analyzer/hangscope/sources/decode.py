@@ -3,31 +3,36 @@
 from __future__ import annotations
 
 import codecs
+import functools
 import itertools
+import operator
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import BinaryIO, NamedTuple
 
-CHUNK = 1 << 20
+CHUNK = 1 << 18
+"""Bytes read at once: few enough to stay in a processor's cache while they are looked at several times."""
 MAX_TEXT = 1 << 16
 """How much of one line is kept, in bytes; the rest is read over."""
 CUT_MARK = "…[cut]"
 
 _LONG = 4 * MAX_TEXT
-_SPECIAL = re.compile(rb"[\x00-\x08\x0b-\x1f\x7f-\xff]")
-_CONTROLS = bytes([*range(9), *range(0x0B, 0x0D), *range(0x0E, 0x20), 0x7F])
-_NON_ASCII = bytes(range(0x80, 0x100))
+_CONTROLS = bytes([*range(9), *range(0x0B, 0x20), 0x7F])
+_OTHER_CONTROLS = _CONTROLS.translate(None, b"\0\r\x1b")
 # CSI, then OSC, then DCS/SOS/PM/APC, then two-character escapes; the 8-bit CSI is U+009B once decoded.
-# An OSC or DCS that never ends loses only its introducer, so that a stray ESC does not eat the line.
+# An OSC or DCS that does not end on its line loses only its introducer, so that a stray ESC eats nothing.
 _ESCAPES = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
-    r"|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)"
-    r"|\x1b[PX^_][^\x1b]*\x1b\\"
+    r"|\x1b\][^\x07\x1b\n]*(?:\x07|\x1b\\)"
+    r"|\x1b[PX^_][^\x1b\n]*\x1b\\"
     r"|\x1b[ -/]*[0-~]"
 )
-# C0 and C1 controls, line and paragraph separators, and the marks that reorder text (they can hide what a line says)
-_HIDDEN = re.compile("[\x01-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
-_HARMLESS = re.compile("[^\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]*")
+# C0 and C1 controls, line and paragraph separators, and the marks that reorder text (they can hide what a line says);
+# not the newline, the carriage return and the tab
+_HIDDEN = re.compile("[\x01-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+_HIDDEN_ASCII = re.compile("[\x01-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_HIDDEN_UTF8 = re.compile(rb"\xc2[\x80-\x9f]|\xe2\x80[\xa8-\xae]|\xe2\x81[\xa6-\xa9]")
+_LINE_ENDS = re.compile(r"\r+(?=\n|\Z)")
 _PROGRESS = re.compile(r"\d%|\d ?/ ?\d+|it/s|s/it|[kMG]i?B/s|\d+it ")
 _WORTH_KEEPING = re.compile(r"NCCL|CCOM|rror|\[rank|Traceback|Warn|WARN|ProcessGroup|[Kk]illed|signal|Xid|Abort|abort|fault|timeout")
 _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
@@ -54,6 +59,10 @@ class RawLine(NamedTuple):
     cut: bool = False
 
 
+# the class's own constructor is Python code and takes three times as long
+_make: Callable[[tuple[int, int, str, int, bool, bool]], RawLine] = functools.partial(tuple.__new__, RawLine)  # type: ignore[arg-type]
+
+
 def read_raw_lines(stream: BinaryIO) -> Iterator[RawLine]:
     """Yields the lines of a binary stream, in order, without ever holding more than a few MiB of it."""
     number = 1
@@ -70,16 +79,16 @@ def read_raw_lines(stream: BinaryIO) -> Iterator[RawLine]:
             yield from long.finish(complete=True)
             number, offset, long = number + 1, long.end, None
             chunk = chunk[cut:]
-        body, newline, rest = chunk.rpartition(b"\n")
-        if newline:
-            block = pending + body if pending else body
-            lines = _block(block, number, offset)
+        last = chunk.rfind(b"\n")
+        if last >= 0:
+            block = b"".join((pending, memoryview(chunk)[:last]))
+            count, lines = _block(block, number, offset)
             yield from lines
-            number += block.count(b"\n") + 1
+            number += count
             offset += len(block) + 1
-            pending = rest
+            pending = chunk[last + 1 :]
         else:
-            pending += rest
+            pending += chunk
         if len(pending) > _LONG:
             long = _LongLine(number, offset)
             yield from long.feed(pending)
@@ -93,11 +102,11 @@ def read_raw_lines(stream: BinaryIO) -> Iterator[RawLine]:
 
 def clean(text: str) -> str:
     """Removes terminal escape sequences and NULs, and writes other control characters visibly (``\\x07``)."""
-    if _HARMLESS.fullmatch(text):
-        return text
     if "\x1b" in text or "\x9b" in text:
         text = _ESCAPES.sub("", text)
-    return _HIDDEN.sub(_visible, text.replace("\0", ""))
+    if "\0" in text:
+        text = text.replace("\0", "")
+    return _HIDDEN.sub(_visible, text)
 
 
 def _visible(found: re.Match[str]) -> str:
@@ -143,44 +152,50 @@ def _recode(first: bytes, stream: BinaryIO, encoding: str) -> Iterator[bytes]:
         yield tail.encode("utf-8", "replace")
 
 
-def _block(block: bytes, number: int, offset: int) -> Iterable[RawLine]:
-    """Whole lines (the newline of the last one taken off) as `RawLine`s; plain ASCII takes the short way."""
-    if b"\r" in block or len(block.translate(None, _CONTROLS)) != len(block):
-        return _block_with_controls(block, number, offset)
-    if block.isascii():
+def _block(block: bytes, number: int, offset: int) -> tuple[int, Iterable[RawLine]]:
+    """Whole lines (the newline of the last one taken off), their number first, cleaned together as far as possible."""
+    plain = len(block.translate(None, _CONTROLS)) == len(block)
+    returns = False
+    if plain and block.isascii():
         texts = block.decode("ascii").split("\n")
         sizes = list(map(len, texts))
     else:
-        byte_lines = block.split(b"\n")
-        texts = block.decode("utf-8", "replace").split("\n")
-        sizes = list(map(len, byte_lines))
-        if len(texts) != len(byte_lines) or not _HARMLESS.fullmatch(block.decode("utf-8", "replace"), 0):
-            texts = [clean(line.decode("utf-8", "replace")) for line in byte_lines]
-    if max(sizes) > MAX_TEXT:
-        return _block_with_controls(block, number, offset)
-    ends = list(itertools.accumulate(sizes, _next_end, initial=offset))
+        text = _cleaned(block, plain=plain)
+        returns = "\r" in text
+        texts = text.split("\n")
+        sizes = list(map(len, block.split(b"\n")))
+    # every line before it adds its bytes and one newline
+    ends = list(map(operator.add, itertools.accumulate(sizes, initial=offset), range(len(sizes) + 1)))
     numbers = range(number, number + len(texts))
-    return map(RawLine, numbers, ends, texts, ends[1:])
+    made = map(_make, zip(numbers, ends, texts, ends[1:], itertools.repeat(True), itertools.repeat(False)))  # noqa: B905, FBT003
+    if returns or max(sizes) > MAX_TEXT:
+        return len(sizes), _with_odd_lines(made, block, offset)
+    return len(sizes), made
 
 
-def _next_end(offset: int, size: int) -> int:
-    return offset + size + 1
+def _cleaned(block: bytes, *, plain: bool) -> str:
+    """A block of lines as clean text; the usual line ends of other systems become newlines."""
+    text = block.decode("utf-8", "replace")
+    if not plain:
+        text = _ESCAPES.sub("", text) if "\x1b" in text else text
+        text = text.replace("\0", "") if "\0" in text else text
+        text = text.replace("\r\n", "\n") if "\r" in text else text
+        # searching decoded text for rare characters is slow; the bytes tell whether there are any
+        if "\x1b" in text or len(block.translate(None, _OTHER_CONTROLS)) != len(block):
+            text = _HIDDEN_ASCII.sub(_visible, text)
+        text = _LINE_ENDS.sub("", text) if "\r" in text else text
+    return clean(text) if not text.isascii() and _HIDDEN_UTF8.search(block) else text
 
 
-def _block_with_controls(block: bytes, number: int, offset: int) -> Iterator[RawLine]:
-    """Line by line: those with control characters are cleaned, carriage returns split, long lines cut."""
-    for line in block.split(b"\n"):
-        end = offset + len(line) + 1
-        body = line.rstrip(b"\r") if line.endswith(b"\r") else line
-        if len(body) > MAX_TEXT or b"\r" in body:
-            long = _LongLine(number, offset)
-            yield from long.feed(line)
+def _with_odd_lines(lines: Iterable[RawLine], block: bytes, start: int) -> Iterator[RawLine]:
+    """The same lines, but the long ones cut and those with carriage returns in them split."""
+    for line in lines:
+        if line.end - line.offset - 1 > MAX_TEXT or "\r" in line.text:
+            long = _LongLine(line.number, line.offset)
+            yield from long.feed(block[line.offset - start : line.end - start - 1])
             yield from long.finish(complete=True)
         else:
-            text = body.decode("utf-8", "replace")
-            yield RawLine(number, offset, clean(text) if _SPECIAL.search(body) else text, end)
-        number += 1
-        offset = end
+            yield line
 
 
 class _LongLine:
