@@ -14,6 +14,9 @@ KINDS = {
     "job_runs_well": FactKind(
         ("ranks_ready", "size"), "Every rank of the world completed its init, and all made the same calls as far as the logs go."
     ),
+    "teardown_incomplete": FactKind(
+        ("ended", "size"), "Some ranks destroyed the world's communicator, others made the same calls and did not."
+    ),
     "ranks_without_evidence": FactKind(("known", "size"), "Of a good part of the ranks there is no line at all."),
 }
 _FEW = 0.75
@@ -33,9 +36,21 @@ def find(job: Job) -> Iterator[Fact]:
     if len(ended) == len(world):
         evidence = tuple(_evidence(line, "the communicator ended in order") for m in ended[:4] if (line := m.ended))
         yield _fact("job_ended_well", {"ended": len(ended), "size": size}, world, evidence)
+    elif ended and (left := [m for m in world if m.ended is None and not set(m.process.files) & job.lost_tails]):
+        yield _teardown(job, ended, left)
     elif all(m.complete is not None for m in world):
         evidence = tuple(_evidence(line, "init complete") for m in world[:4] if (line := m.complete))
         yield _fact("job_runs_well", {"ranks_ready": len(world), "size": size}, world, evidence)
+
+
+def _teardown(job: Job, ended: list[Communicator], left: list[Communicator]) -> Fact:
+    ranks = tuple(sorted({m.process.rank for m in left if m.process.rank is not None}))
+    hosts = tuple(sorted({m.process.host for m in left if m.process.host}))
+    evidence = tuple(_evidence(line, "the last line of a rank that did not end") for m in left[:4] if (line := m.process.last_line))
+    done = tuple(_evidence(line, "this rank ended in order") for m in ended[:4] if (line := m.ended))
+    affected = tuple(sorted({m.process.rank for m in ended if m.process.rank is not None}))
+    size = job.world_size or len(ended) + len(left)
+    return Fact("teardown_incomplete", {"ended": len(ended), "size": size}, ranks, hosts, "", affected, None, (*done, *evidence))
 
 
 def _fact(kind: str, fields: dict[str, int], world: list[Communicator], evidence: tuple[Evidence, ...]) -> Fact:

@@ -13,7 +13,7 @@ from hangscope.align.identity import Process
 from hangscope.align.job import Job
 from hangscope.facts import FactKind
 from hangscope.facts.collect import evidence_of
-from hangscope.model import Evidence, Fact, Line
+from hangscope.model import Evidence, Fact, Line, Value
 
 KINDS = {
     "init_rank_absent": FactKind(
@@ -48,7 +48,7 @@ def _unfinished(job: Job, group: Group, begun: list[Communicator]) -> Fact:
     is_world = group.size == job.world_size
     ranks = absent if is_world else ()
     evidence = tuple(_line(m.start, f"rank {m.group_rank} of {group.size} came") for m in begun[:8])
-    fields = {"absent": absent, "came": len(group.members), "size": group.size, "group_name": group.name}
+    fields: dict[str, Value] = {"absent": absent, "came": len(group.members), "size": group.size, "group_name": group.name}
     if not absent:
         return Fact("init_stuck", {k: v for k, v in fields.items() if k != "absent"}, (), (), group.name, came, None, evidence)
     last = tuple(_last(m.process) for m in begun[:4] if m.process.last_line is not None)
@@ -61,7 +61,7 @@ def _partly(job: Job, group: Group, begun: list[Communicator]) -> Fact:
     hosts = tuple(sorted({m.process.host for m in late if m.process.host}))
     others = tuple(sorted(set(group.ranks()) - set(ranks)))
     evidence = tuple(_last(m.process) for m in late[:8] if m.process.last_line is not None)
-    fields = {"complete": len(begun) - len(late), "size": group.size, "group_name": group.name}
+    fields: dict[str, Value] = {"complete": len(begun) - len(late), "size": group.size, "group_name": group.name}
     return Fact("init_partly_complete", fields, ranks, hosts, group.name, others, None, evidence)
 
 
