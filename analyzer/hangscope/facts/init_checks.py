@@ -18,10 +18,10 @@ from hangscope.model import Event, Fact
 
 KINDS = {
     "gpu_shared": FactKind(("bus_id",), "NCCL found two ranks of one communicator on one GPU."),
-    "rank_taken_twice": FactKind(
+    "root_saw_rank_twice": FactKind(
         ("rank_number", "size"), "Two processes came to the bootstrap root with one rank number."
     ),
-    "world_sizes_differ": FactKind(
+    "root_saw_other_size": FactKind(
         ("size", "peer_size"), "A process came to the bootstrap root with another communicator size than the root has."
     ),
     "bootstrap_garbled": FactKind(
@@ -69,7 +69,7 @@ def _twice(job: Job, event: Event) -> Fact:
         start = next(e for e in process.events if e.kind == "comm_init_start" and e.fields.get("group_rank") == rank)
         lines.append(evidence_of(start, f"this process says it is rank {rank}"))
     fields = {"rank_number": number, "size": event.fields.get("nranks")}
-    return Fact("rank_taken_twice", fields, (number,), hosts_of(claims), "", (), event.time, tuple(lines))
+    return Fact("root_saw_rank_twice", fields, (number,), hosts_of(claims), "", (), event.time, tuple(lines))
 
 
 def _sizes(job: Job, event: Event) -> Fact:
@@ -94,7 +94,7 @@ def _sizes(job: Job, event: Event) -> Fact:
             if e.fields.get("nranks") != usual
         ]
     return Fact(
-        "world_sizes_differ",
+        "root_saw_other_size",
         {"size": size, "peer_size": peer_size},
         ranks_of(odd),
         hosts_of(odd),
