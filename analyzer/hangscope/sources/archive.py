@@ -2,108 +2,130 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
-import posixpath
 import tarfile
 import zipfile
 import zlib
 from collections.abc import Iterator
-from dataclasses import replace
-from typing import BinaryIO
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
 
-from hangscope.sources.container import ContainerError, Input, Limits, decompressed
-from hangscope.sources.sniff import SNIFF_BYTES, is_zip, sniff_bytes
+from hangscope.sources.container import ContainerError, Limits, decompressed
+from hangscope.sources.sniff import SNIFF_BYTES, is_zip
+from hangscope.sources.streams import buffered
 
-_BUFFER = 1 << 18
-Member = tuple[Input, bytes, str | None]
-"""A member as an input, its first bytes, and why it cannot be read (None when it can)."""
-
-
-class ArchiveError(Exception):
-    """An archive that is damaged, or breaks a limit."""
+_DAMAGE = (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError)
+_ENCRYPTED = 1
 
 
-def list_members(archive: Input, limits: Limits) -> list[Member]:
-    """All files of an archive, in its order.
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A file in an archive.
+
+    Attributes:
+        path: its name inside, as the archive has it; only shown, never used as a path.
+        size: its size (still compressed, if it is compressed inside the archive).
+        index: its position among all entries.
+        head: its first bytes, decompressed.
+        error: why it cannot be read, or None.
+    """
+
+    path: str
+    size: int
+    index: int
+    head: bytes
+    error: str | None = None
+
+
+def list_members(path: str, limits: Limits) -> list[Member]:
+    """All files of an archive, in its order; hidden ones are left out.
 
     Raises:
-        ArchiveError: too many members, too large, compressed too well, or damaged.
+        ContainerError: damaged, too many members, too large, or compressed too well to be true.
     """
+    bound = limits.bound(Path(path).stat().st_size)
+    members: list[Member] = []
+    total = 0
     try:
-        members: list[Member] = []
-        total = 0
-        for member in _list(archive, limits):
+        for member in _list(path, limits):
             members.append(member)
-            total += member[0].size
+            total += member.size
             if len(members) > limits.members:
-                raise ArchiveError(f"more than {limits.members} files in one archive")
-            if total > limits.total_bytes:
-                raise ArchiveError(f"more than {limits.total_bytes} bytes in one archive")
-            if total > max(limits.ratio_floor, archive.size * limits.ratio):
-                raise ArchiveError(f"{total} bytes from {archive.size}; looks like a decompression bomb")
-    except (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
-        raise ArchiveError(f"damaged archive: {error}") from error
+                raise ContainerError(f"more than {limits.members} files in one archive")
+            if total > bound:
+                raise ContainerError(f"holds more than {bound} bytes, like a decompression bomb")
+    except _DAMAGE as error:
+        raise ContainerError(f"damaged archive: {error}") from error
     return members
 
 
-def _list(archive: Input, limits: Limits) -> Iterator[Member]:
-    with decompressed(open(archive.path, "rb", buffering=_BUFFER), archive.size, limits) as stream:
-        if not is_zip(stream.peek(4)[:4]):
-            yield from _list_tar(archive, stream, limits)
-            return
-    yield from _list_zip(archive, limits)
+def open_member(path: str, index: int, limits: Limits) -> io.BufferedReader:
+    """Opens one member as a stream, compression inside the archive taken off."""
+    with Path(path).open("rb") as file:
+        zipped = is_zip(file.read(4))
+    try:
+        return _open_zipped(path, index, limits) if zipped else _open_tarred(path, index, limits)
+    except _DAMAGE as error:
+        raise ContainerError(f"damaged archive: {error}") from error
 
 
-def _list_tar(archive: Input, stream: BinaryIO, limits: Limits) -> Iterator[Member]:
-    with tarfile.open(fileobj=stream, mode="r|", ignore_zeros=False) as tar:
-        for index, info in enumerate(tar):
-            if index > limits.members * 2:
-                raise ArchiveError(f"more than {limits.members} entries in one archive")
-            tar.members = []  # type: ignore[attr-defined]
-            if not info.isreg() or _hidden(info.name):
-                continue
-            item = _member(archive, info.name, info.size, index)
-            file = tar.extractfile(info)
-            assert file is not None
-            head = _head(file, item.size, limits)
-            yield replace(item, kind=sniff_bytes(head)), head, None
+def _list(path: str, limits: Limits) -> Iterator[Member]:
+    with _open_archive(path, limits) as stream:
+        if is_zip(stream.peek(4)[:4]):
+            yield from _list_zip(path, limits)
+        else:
+            yield from _list_tar(stream, limits)
 
 
-def _list_zip(archive: Input, limits: Limits) -> Iterator[Member]:
-    with zipfile.ZipFile(archive.path) as zip_file:
-        infos = zip_file.infolist()
+def _open_archive(path: str, limits: Limits) -> io.BufferedReader:
+    file = Path(path).open("rb")  # noqa: SIM115 (the caller closes it)
+    return decompressed(file, Path(path).stat().st_size, limits)
+
+
+def _list_tar(stream: io.BufferedReader, limits: Limits) -> Iterator[Member]:
+    with tarfile.open(fileobj=stream, mode="r|") as tar:
+        for index, info in enumerate(iter(lambda: _next_entry(tar), None)):
+            if index > 2 * limits.members:
+                raise ContainerError(f"more than {2 * limits.members} entries in one archive")
+            file = tar.extractfile(info) if info.isreg() and not _hidden(info.name) else None
+            if file is not None:
+                yield Member(info.name, info.size, index, _head(file, info.size, limits))
+
+
+def _next_entry(tar: tarfile.TarFile) -> tarfile.TarInfo | None:
+    info = tar.next()
+    # the stream is read once and forward, so a list of all that has passed would only take memory
+    vars(tar)["members"] = []
+    return info
+
+
+def _list_zip(path: str, limits: Limits) -> Iterator[Member]:
+    with zipfile.ZipFile(path) as archive:
+        infos = archive.infolist()
         if _is_checkpoint([info.filename for info in infos]):
-            raise ArchiveError("not a log: a PyTorch checkpoint")
+            raise ContainerError("not a log: a PyTorch checkpoint")
         for index, info in enumerate(infos):
             if info.is_dir() or _hidden(info.filename):
                 continue
-            item = _member(archive, info.filename, info.file_size, index)
-            if info.flag_bits & 1:
-                yield item, b"", "encrypted: unpack the archive first"
+            if info.flag_bits & _ENCRYPTED:
+                yield Member(info.filename, info.file_size, index, b"", "encrypted: unpack the archive first")
                 continue
-            if info.file_size > max(limits.ratio_floor, info.compress_size * limits.ratio):
-                raise ArchiveError(f"{info.filename} looks like a decompression bomb")
+            if info.file_size > limits.bound(max(1, info.compress_size)):
+                raise ContainerError(f"{info.filename} is compressed too well, like a decompression bomb")
             try:
-                with zip_file.open(info) as file:
-                    head = _head(file, item.size, limits)
-            except (OSError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
-                yield item, b"", f"cannot be read: {error}"
-                continue
-            yield replace(item, kind=sniff_bytes(head)), head, None
+                with archive.open(info) as file:
+                    member = Member(info.filename, info.file_size, index, _head(file, info.file_size, limits))
+            except (*_DAMAGE, OSError) as error:
+                member = Member(info.filename, info.file_size, index, b"", f"cannot be read: {error}")
+            yield member
 
 
-def _head(file: BinaryIO, size: int, limits: Limits) -> bytes:
+def _head(file: IO[bytes], size: int, limits: Limits) -> bytes:
     """First bytes of a member, compression inside the archive taken off."""
-    buffered = io.BufferedReader(file, _BUFFER)  # type: ignore[arg-type]
-    stream = decompressed(buffered, size, limits)
-    head = stream.peek(SNIFF_BYTES)[:SNIFF_BYTES]
-    return head
-
-
-def _member(archive: Input, path: str, size: int, index: int) -> Input:
-    # names are only shown; still, a name that climbs out of the archive is shown as if it did not
-    shown = posixpath.normpath("/" + path.replace("\\", "/")).lstrip("/")
-    return Input(f"{archive.name}/{shown}", archive.path, size, None, member=path, index=index)
+    with decompressed(buffered(file.read, file.close), size, limits) as stream:
+        return stream.peek(SNIFF_BYTES)[:SNIFF_BYTES]
 
 
 def _hidden(path: str) -> bool:
@@ -116,118 +138,80 @@ def _is_checkpoint(names: list[str]) -> bool:
     return any(name.endswith("/data.pkl") for name in names) and any(name.endswith("/version") for name in names)
 
 
-def open_member(item: Input, limits: Limits) -> io.BufferedReader:
-    """Opens one member as a stream, still compressed if it was compressed inside the archive."""
-    with open(item.path, "rb", buffering=_BUFFER) as file:
-        zipped = is_zip(file.read(4))
-    if zipped:
-        zip_file = zipfile.ZipFile(item.path)
-        return io.BufferedReader(_Zipped(zip_file, zip_file.infolist()[item.index]), _BUFFER)
-    return _tar_member(item, limits)
+def _open_zipped(path: str, index: int, limits: Limits) -> io.BufferedReader:
+    with contextlib.ExitStack() as stack:
+        archive = stack.enter_context(zipfile.ZipFile(path))
+        info = archive.infolist()[index]
+        file = stack.enter_context(archive.open(info))
+        closing = stack.pop_all()
 
-
-class _Zipped(io.RawIOBase):
-    """A zip member that closes its archive with it and names damage as such."""
-
-    def __init__(self, zip_file: zipfile.ZipFile, info: zipfile.ZipInfo) -> None:
-        self._zip_file = zip_file
-        self._file = zip_file.open(info)
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+    def read(size: int) -> bytes:
         try:
-            data = self._file.read(len(buffer))
-        except (zipfile.BadZipFile, zlib.error) as error:
+            return file.read(size)
+        except _DAMAGE as error:
             raise ContainerError(f"damaged archive: {error}") from error
-        buffer[: len(data)] = data
-        return len(data)
 
-    def close(self) -> None:
-        if not self.closed:
-            self._file.close()
-            self._zip_file.close()
-        super().close()
+    return decompressed(buffered(read, closing.close), info.file_size, limits)
 
 
 class _Cursor:
     """A place in a tar archive that only moves forward, so that reading all members reads the archive once."""
 
-    def __init__(self, path: str, size: int, limits: Limits) -> None:
-        self._stream = decompressed(open(path, "rb", buffering=_BUFFER), size, limits)
-        self._tar = tarfile.open(fileobj=self._stream, mode="r|")
-        self._next = 0
-        self.busy = False
+    def __init__(self, path: str, limits: Limits) -> None:
+        self.path = path
+        self.position = 0
+        self._stream = _open_archive(path, limits)
+        self._tar = tarfile.open(fileobj=self._stream, mode="r|")  # noqa: SIM115 (see close)
 
-    @property
-    def position(self) -> int:
-        return self._next
-
-    def member(self, index: int) -> BinaryIO:
-        """Goes on to a member that has not been passed yet."""
-        while True:
-            info = self._tar.next()
-            self._tar.members = []
+    def member(self, index: int) -> tuple[IO[bytes], int]:
+        """Goes on to an entry that has not been passed yet; its content and size."""
+        info = None
+        while self.position <= index:
+            info = _next_entry(self._tar)
             if info is None:
-                raise ContainerError("the archive has changed: a member is gone")
-            self._next += 1
-            if self._next == index + 1:
-                file = self._tar.extractfile(info)
-                if file is None:
-                    raise ContainerError("the archive has changed: a member is no file")
-                return file  # type: ignore[return-value]
+                break
+            self.position += 1
+        file = self._tar.extractfile(info) if info is not None else None
+        if info is None or file is None:
+            raise ContainerError("the archive has changed while it was read")
+        return file, info.size
 
     def close(self) -> None:
         self._tar.close()
         self._stream.close()
 
 
-# One cursor a process: workers take members in order, so each of them passes through an archive about once.
-_cursors: dict[str, _Cursor] = {}
+# The cursor left behind by the last member read. A worker takes members in order, so it passes through the
+# archive about once, though every member is opened on its own.
+_resting: list[_Cursor] = []
 
 
-def _tar_member(item: Input, limits: Limits) -> io.BufferedReader:
-    import os
-
-    cursor = _cursors.pop(item.path, None)
-    if cursor is None or cursor.position > item.index:
-        if cursor is not None:
-            cursor.close()
-        cursor = _Cursor(item.path, os.path.getsize(item.path), limits)
-    try:
-        file = cursor.member(item.index)
-    except (tarfile.TarError, OSError, EOFError) as error:
+def _open_tarred(path: str, index: int, limits: Limits) -> io.BufferedReader:
+    cursor = _resting.pop() if _resting else None
+    if cursor is not None and (cursor.path != path or cursor.position > index):
         cursor.close()
-        raise ContainerError(f"damaged archive: {error}") from error
-    return io.BufferedReader(_Tarred(file, cursor, item.path), _BUFFER)
+        cursor = None
+    cursor = cursor or _Cursor(path, limits)
+    try:
+        file, size = cursor.member(index)
+    except BaseException:
+        cursor.close()
+        raise
 
-
-class _Tarred(io.RawIOBase):
-    """A tar member; closing it gives the cursor back for the next one."""
-
-    def __init__(self, file: BinaryIO, cursor: _Cursor, path: str) -> None:
-        self._file = file
-        self._cursor = cursor
-        self._path = path
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+    def read(amount: int) -> bytes:
         try:
-            data = self._file.read(len(buffer))
-        except tarfile.TarError as error:
+            return file.read(amount)
+        except _DAMAGE as error:
             raise ContainerError(f"damaged archive: {error}") from error
-        buffer[: len(data)] = data
-        return len(data)
 
-    def close(self) -> None:
-        if not self.closed:
-            for other in [path for path in _cursors if path != self._path]:
-                _cursors.pop(other).close()
-            old = _cursors.pop(self._path, None)
-            if old is not None:
-                old.close()
-            _cursors[self._path] = self._cursor
-        super().close()
+    def close() -> None:
+        file.close()
+        _rest(cursor)
+
+    return decompressed(buffered(read, close), size, limits)
+
+
+def _rest(cursor: _Cursor) -> None:
+    while _resting:
+        _resting.pop().close()
+    _resting.append(cursor)

@@ -34,7 +34,9 @@ _HIDDEN_ASCII = re.compile("[\x01-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _HIDDEN_UTF8 = re.compile(rb"\xc2[\x80-\x9f]|\xe2\x80[\xa8-\xae]|\xe2\x81[\xa6-\xa9]")
 _LINE_ENDS = re.compile(r"\r+(?=\n|\Z)")
 _PROGRESS = re.compile(r"\d%|\d ?/ ?\d+|it/s|s/it|[kMG]i?B/s|\d+it ")
-_WORTH_KEEPING = re.compile(r"NCCL|CCOM|rror|\[rank|Traceback|Warn|WARN|ProcessGroup|[Kk]illed|signal|Xid|Abort|abort|fault|timeout")
+_WORTH_KEEPING = re.compile(
+    r"NCCL|CCOM|rror|\[rank|Traceback|Warn|WARN|ProcessGroup|[Kk]illed|signal|Xid|[Aa]bort|fault|timeout"
+)
 _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 
 
@@ -60,7 +62,7 @@ class RawLine(NamedTuple):
 
 
 # the class's own constructor is Python code and takes three times as long
-_make: Callable[[tuple[int, int, str, int, bool, bool]], RawLine] = functools.partial(tuple.__new__, RawLine)  # type: ignore[arg-type]
+_make: Callable[[tuple[int, int, str, int, bool, bool]], RawLine] = functools.partial(tuple.__new__, RawLine)
 
 
 def read_raw_lines(stream: BinaryIO) -> Iterator[RawLine]:
@@ -101,7 +103,7 @@ def read_raw_lines(stream: BinaryIO) -> Iterator[RawLine]:
 
 
 def clean(text: str) -> str:
-    """Removes terminal escape sequences and NULs, and writes other control characters visibly (``\\x07``)."""
+    """Removes terminal escape sequences and NULs, and writes other control characters as hexadecimal escapes."""
     if "\x1b" in text or "\x9b" in text:
         text = _ESCAPES.sub("", text)
     if "\0" in text:
@@ -167,7 +169,7 @@ def _block(block: bytes, number: int, offset: int) -> tuple[int, Iterable[RawLin
     # every line before it adds its bytes and one newline
     ends = list(map(operator.add, itertools.accumulate(sizes, initial=offset), range(len(sizes) + 1)))
     numbers = range(number, number + len(texts))
-    made = map(_make, zip(numbers, ends, texts, ends[1:], itertools.repeat(True), itertools.repeat(False)))  # noqa: B905, FBT003
+    made = map(_make, zip(numbers, ends, texts, ends[1:], itertools.repeat(True), itertools.repeat(False)))  # noqa: FBT003
     if returns or max(sizes) > MAX_TEXT:
         return len(sizes), _with_odd_lines(made, block, offset)
     return len(sizes), made
@@ -227,8 +229,7 @@ class _LongLine:
             ready.append(self._progress)
         if not ready and not self._said:
             ready.append(RawLine(self._number, self._offset, "", self.end))
-        for line in ready[:-1]:
-            yield line
+        yield from ready[:-1]
         if ready:
             yield ready[-1]._replace(end=self.end, complete=complete)
         elif not complete:

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import glob
 import os
+import posixpath
 import re
 import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import PurePath
+from pathlib import Path, PurePath
 
 from hangscope.errors import InputError
 from hangscope.model import SourceRecord
-from hangscope.sources.archive import ArchiveError, list_members
-from hangscope.sources.container import Input, Limits, open_input
-from hangscope.sources.sniff import SNIFF_BYTES, Kind, describe_error, is_archive, sniff_bytes
+from hangscope.sources.archive import list_members
+from hangscope.sources.container import ContainerError, Limits
+from hangscope.sources.inputs import STDIN_PATH, Input
+from hangscope.sources.sniff import SNIFF_BYTES, describe_error, is_archive, sniff_bytes
 
 __all__ = ["STDIN_NAME", "Input", "Limits", "discover"]
 
 STDIN_NAME = "<stdin>"
-_STDIN = "-"
+# a shell's <(command): the other end is already writing, so opening it cannot block
 _PIPES = ("/dev/fd/", "/proc/self/fd/", "/dev/stdin")
 
 
@@ -48,7 +50,8 @@ def discover(paths: Sequence[str], limits: Limits | None = None) -> tuple[list[I
 
 def _nothing(paths: Sequence[str], records: Sequence[SourceRecord]) -> InputError:
     if not paths:
-        return InputError("no path was given", "Name a log file, a folder of logs, an archive, or - for standard input.")
+        advice = "Name a log file, a folder of logs, an archive, or - for standard input."
+        return InputError("no path was given", advice)
     reasons = [f"{record.file}: {record.error}" for record in records[:3]]
     if not reasons:
         return InputError(f"nothing to read in {', '.join(paths)}", "The folder holds no files; check the path.")
@@ -69,23 +72,23 @@ class _Finder:
 
     def add(self, path: str) -> None:
         """Takes one PATH as the user typed it."""
-        if path == _STDIN:
-            if not any(item.path == _STDIN for item in self.inputs):
-                self._keep(Input(name=STDIN_NAME, path=_STDIN, size=0, kind=None), path)
+        if path == STDIN_PATH:
+            if not any(item.path == STDIN_PATH for item in self.inputs):
+                self._keep(Input(STDIN_NAME, path, 0, limits=self._limits, rereadable=False), path)
             return
         if os.path.lexists(path):
             self._add_existing(path)
             return
-        matches = sorted(glob.glob(path, recursive=True), key=natural_key) if glob.has_magic(path) else []
+        pattern = glob.has_magic(path)
+        matches = sorted(glob.glob(path, recursive=True), key=natural_key) if pattern else []  # noqa: PTH207 (keeps the path as typed)
         for match in matches:
             self._add_existing(match)
         if not matches:
-            what = "no file matches" if glob.has_magic(path) else "no such file or folder"
-            self._fail(path, what)
+            self._fail(path, "no file matches" if pattern else "no such file or folder")
 
     def _add_existing(self, path: str) -> None:
         try:
-            mode = os.stat(path).st_mode
+            mode = Path(path).stat().st_mode
         except OSError as error:
             self._fail(path, _reason(error))
             return
@@ -96,7 +99,7 @@ class _Finder:
         self._make_distinct(places)
         for place in places:
             try:
-                self._add_file(place, os.stat(place.path).st_mode)
+                self._add_file(place, Path(place.path).stat().st_mode)
             except OSError as error:
                 self._fail(place.name, _reason(error))
 
@@ -109,7 +112,7 @@ class _Finder:
         while pending:
             folder = pending.pop()
             try:
-                status = os.stat(folder)
+                status = Path(folder).stat()
                 if (status.st_dev, status.st_ino) in visited:
                     continue
                 visited.add((status.st_dev, status.st_ino))
@@ -129,35 +132,39 @@ class _Finder:
         yield from sorted(links, key=lambda place: natural_key(place.name))
 
     def _add_file(self, place: _Place, mode: int) -> None:
-        piped = stat.S_ISFIFO(mode) and place.path.startswith(_PIPES)
-        if not stat.S_ISREG(mode) and not piped:
+        item = Input(place.name, place.path, 0, limits=self._limits)
+        if stat.S_ISFIFO(mode) and place.path.startswith(_PIPES):
+            self._keep(replace(item, rereadable=False), place.root)
+            return
+        if not stat.S_ISREG(mode):
             self._fail(place.name, f"not a file but {_special(mode)}")
             return
-        if piped:
-            self._keep(Input(name=place.name, path=place.path, size=0, kind=None, rereadable=False), place.root)
-            return
         try:
-            status = os.stat(place.path)
-            if (status.st_dev, status.st_ino) in self._seen:
+            status = Path(place.path).stat()
+            item = replace(item, size=status.st_size)
+            identity = (status.st_dev, status.st_ino)
+            if identity in self._seen:
                 return
-            self._seen.add((status.st_dev, status.st_ino))
-            item = Input(name=place.name, path=place.path, size=status.st_size, kind=None)
-            with open_input(item, self._limits) as stream:
+            self._seen.add(identity)
+            with item.open() as stream:
                 head = stream.peek(SNIFF_BYTES)[:SNIFF_BYTES]
             if is_archive(head):
                 self._add_archive(item, place.root)
             else:
                 self._keep(replace(item, kind=sniff_bytes(head)), place.root, head)
-        except (OSError, EOFError, ValueError, ArchiveError) as error:
-            self._fail(place.name, _reason(error), size=os.path.getsize(place.path))
+        except (OSError, ValueError) as error:
+            self._fail(place.name, _reason(error), size=item.size)
 
-    def _add_archive(self, item: Input, root: str) -> None:
-        members = list_members(item, self._limits)
-        for member, head, error in members:
-            if error is not None:
-                self._fail(member.name, error, size=member.size)
-            else:
-                self._keep(member, root, head)
+    def _add_archive(self, archive: Input, root: str) -> None:
+        for member in list_members(archive.path, self._limits):
+            # a name that climbs out of the archive is shown as if it did not
+            shown = posixpath.normpath("/" + member.path.replace("\\", "/")).lstrip("/")
+            name = f"{archive.name}/{shown}"
+            if member.error is not None:
+                self._fail(name, member.error, size=member.size)
+                continue
+            item = replace(archive, name=name, size=member.size, kind=sniff_bytes(member.head), member=member.index)
+            self._keep(item, root, member.head)
 
     def _keep(self, item: Input, root: str, head: bytes = b"") -> None:
         error = describe_error(head)
@@ -174,7 +181,7 @@ class _Finder:
         if not any(place.name in self._names for place in places):
             return
         root = places[0].root
-        for prefix in (PurePath(os.path.abspath(root)).name, root.rstrip("/")):
+        for prefix in (Path(root).absolute().name, root.rstrip("/")):
             if not any(f"{prefix}/{place.name}" in self._names for place in places):
                 places[:] = [replace(place, name=f"{prefix}/{place.name}") for place in places]
                 return
@@ -184,7 +191,8 @@ class _Finder:
             return name
         if PurePath(root).name == name and root not in self._names:
             return root
-        return next(new for number in range(2, len(self._names) + 3) if (new := f"{name} ({number})") not in self._names)
+        numbered = (f"{name} ({number})" for number in range(2, len(self._names) + 3))
+        return next(new for new in numbered if new not in self._names)
 
     def _fail(self, name: str, error: str, *, kind: str = "unreadable", size: int = 0) -> None:
         self.records.append(SourceRecord(file=name, kind=kind, lines=0, bytes=size, unrecognized=0, error=error))
@@ -215,9 +223,8 @@ def _special(mode: int) -> str:
 
 
 def _reason(error: Exception) -> str:
+    if isinstance(error, ContainerError):
+        return str(error)
     if isinstance(error, OSError) and error.strerror:
         return f"cannot be read: {error.strerror}"
     return f"cannot be read: {error}" if str(error) else f"cannot be read: {type(error).__name__}"
-
-
-_ = Kind

@@ -19,21 +19,25 @@ _PLACE = re.compile(r"(?P<file>\S.*?:\d+)(?: \([^)]*\))? ")
 _TORN_HEAD = re.compile(r".{0,40}?(?:^|[\s\d])\[-?\d+\] (?:\S{1,80}:\d+(?: \([^)]*\))? )?$")
 # NCCL before 2.3 printed no NCCL in front of the level
 _OLD_NCCL = re.compile(
-    r"(?P<host>[^\s:\[\]]{1,128}):(?P<pid>\d{1,10}):(?P<tid>\d{1,10}) \[(?P<dev>-?\d+)\] (?:(?P<place>\S+:\d+) )?(?P<level>INFO|WARN) "
+    r"(?P<host>[^\s:\[\]]{1,128}):(?P<pid>\d{1,10}):(?P<tid>\d{1,10}) \[(?P<dev>-?\d+)\] "
+    r"(?:(?P<place>\S+:\d+) )?(?P<level>INFO|WARN) "
 )
 
 _C10 = re.compile(
     r"(?P<rank>\[rank(?P<number>\d{1,6})\]: ?)?"
-    r"\[(?P<level>[DIWEFCV])(?:(?P<month>\d{1,2})(?P<day>\d\d) (?P<clock>\d\d:\d\d:\d\d)\.\d{9})? (?P<origin>[\w./-]{1,200}\.(?:cpp|cc|cu|h|hpp|cuh):\d+)\] "
+    r"\[(?P<level>[DIWEFCV])(?:(?P<month>\d{1,2})(?P<day>\d\d) (?P<clock>\d\d:\d\d:\d\d)\.\d{9})? "
+    r"(?P<origin>[\w./-]{1,200}\.(?:cpp|cc|cu|h|hpp|cuh):\d+)\] "
 )
 _GLOG = re.compile(
-    r"(?<!\[)(?P<level>[DIWEFC])(?P<month>\d\d)(?P<day>\d\d) (?P<clock>\d\d:\d\d:\d\d)\.(?P<frac>\d{6}) +(?P<id>\d+) (?P<origin>[^\s\]]{1,200}:\d+)\](?: |$)"
+    r"(?<!\[)(?P<level>[DIWEFC])(?P<month>\d\d)(?P<day>\d\d) (?P<clock>\d\d:\d\d:\d\d)\.(?P<frac>\d{6}) +"
+    r"(?P<id>\d+) (?P<origin>[^\s\]]{1,200}:\d+)\](?: |$)"
 )
 _PYTHON_MID = re.compile(r"(?P<origin>[A-Za-z_][\w.]*): \[(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL)\] ")
 _PYTHON_OLD = re.compile(r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL):(?P<origin>[A-Za-z_][\w.]*):")
 _DEEPSPEED = re.compile(r"\[(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL)\] \[(?P<origin>[\w./-]+:\d+)(?::[\w<>]+)?\] ")
 _VLLM = re.compile(
-    r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) +(?:(?P<month>\d\d)-(?P<day>\d\d) (?P<clock>\d\d:\d\d:\d\d)(?:\.\d+)? +)?"
+    r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) +"
+    r"(?:(?P<month>\d\d)-(?P<day>\d\d) (?P<clock>\d\d:\d\d:\d\d)(?:\.\d+)? +)?"
     r"(?:\[(?P<origin>[\w./-]+\.py:\d+)\]|(?P<old>[\w./-]+\.py:\d+)\])(?: |$)"
 )
 _MAX_PID = 1 << 22
@@ -62,7 +66,9 @@ def find_headers(text: str, position: int, before: Writer, year: int) -> list[He
     if not headers:
         old = _OLD_NCCL.match(text, position)
         if old:
-            headers.append(Header(old.start(), old.end(), _nccl_writer(before, old["level"], old["host"], old["pid"], old["tid"], old["place"])))
+            writer = _nccl_writer(before, old["level"], old["place"])
+            writer.host, writer.pid, writer.tid = old["host"], int(old["pid"]), int(old["tid"])
+            headers.append(Header(old.start(), old.end(), writer))
     if len(headers) > 1:
         headers.sort(key=lambda header: header.start)
     return headers
@@ -112,24 +118,20 @@ def _nccl_header(text: str, floor: int, marker: re.Match[str], before: Writer) -
         if (single and (host is None or marker["level"] != "DIAG")) or (host is None and ids["dev"] is None):
             continue
         start = host.start() if host else ids.start()
-        name = host[0][:-1] if host else ""
-        writer = _nccl_writer(before, marker["level"], name, ids["pid"] or ids["only"], ids["tid"], place["file"] if place else None)
+        writer = _nccl_writer(before, marker["level"], place["file"] if place else None)
+        writer.host = (host[0][:-1] if host else "") or writer.host
+        writer.pid = int(ids["pid"] or ids["only"])
+        writer.tid = int(ids["tid"]) if ids["tid"] else None
         return Header(begin + start, marker.end(), writer)
     if begin == floor and _TORN_HEAD.fullmatch(window):
         # the line begins in the middle of a header: its writer is unknown
-        writer = _nccl_writer(before, marker["level"], "", None, None, None)
-        return Header(floor, marker.end(), writer, torn=True)
+        return Header(floor, marker.end(), _nccl_writer(before, marker["level"], None), torn=True)
     return None
 
 
-def _nccl_writer(before: Writer, level: str, host: str, pid: str | None, tid: str | None, place: str | None) -> Writer:
+def _nccl_writer(before: Writer, level: str, place: str | None) -> Writer:
     writer = before.copy()
     writer.header, writer.level, writer.origin = "nccl", level, place or ""
-    if host:
-        writer.host = host
-    if pid is not None:
-        writer.pid = int(pid)
-        writer.tid = int(tid) if tid is not None else None
     return writer
 
 

@@ -6,23 +6,33 @@ import re
 from dataclasses import dataclass
 
 # LOG_DIR/{run_id}_{random}/attempt_{restart}/{local_rank}/{stdout,stderr}.log (torchrun --log-dir)
-_TORCHRUN = re.compile(r"(?:^|/)attempt_(?P<attempt>\d+)/(?P<local>\d+)/(?:stdout|stderr)\.log[^/]*$")
+_TORCHRUN = re.compile(r"(?:^|/)attempt_\d+/(?P<local>\d+)/(?:stdout|stderr)\.log[^/]*$")
 _ATTEMPT = re.compile(r"(?:^|/)attempt_(?P<attempt>\d+)(?:/|$)")
-# NCCL_DEBUG_FILE=nccl.%h.%p.log and its like
-_NCCL_FILE = re.compile(r"^nccl[-_.]?(?:debug|log)?[-_.](?P<host>[A-Za-z][\w-]*?)[-_.](?P<pid>\d+)(?:\.(?:log|txt|out))?$", re.I)
-_LOCAL_RANK = re.compile(r"(?:^|[^A-Za-z])local[-_.]?rank[-_.=]?(?P<rank>\d+)(?![\dA-Za-z])", re.I)
-_RANK = re.compile(r"(?:^|[^A-Za-z])(?:global[-_.]?)?rank[-_.=]?(?P<rank>\d+)(?![\dA-Za-z])", re.I)
-# Slurm's --output=...%j_%t.out: job id, then task number, which is the usual global rank
-_SLURM_TASK = re.compile(r"^(?:slurm|job)[-_.]?\d{2,}[-_.](?P<rank>\d{1,5})\.(?:out|err|log|txt)$", re.I)
-# names people and clusters give to machines; "rank", "step" and other counted things are not among them
-_HOST = re.compile(
-    r"^(?:[A-Za-z0-9]+[-_])*?(?P<host>(?:[A-Za-z][\w]*-)*"
-    r"(?:node|host|worker|master|trainer|launcher|gpu|ip|dgx|hgx|compute|server|launcher|pod|executor)-?\d[\w-]*?)"
-    r"(?:[-_.](?:rank|pyspy|py-spy|dmesg|kern|agent|ps|nvidia|nccl|strace|top|stacks?|journal|syslog|log|out|err|gpu).*)?$",
-    re.I,
+# NCCL_DEBUG_FILE=nccl.%h.%p.log and its like: whatever stands between is the host
+_NCCL_FILE = re.compile(
+    r"nccl(?:[-_.](?:debug|log))?(?:\.(?P<host>[A-Za-z][\w-]*)\.(?P<pid>\d+)|[-_](?P<name>[A-Za-z][\w-]*?)[-_](?P<id>\d{4,7}))"
+    r"(?:\.(?:log|txt|out|err))?",
+    re.IGNORECASE,
 )
-_HOST_PID = re.compile(r"^(?P<host>[A-Za-z][\w-]*?\d[\w-]*?)[-_.](?P<pid>\d{4,7})$")
-_SUFFIX = re.compile(r"(?:\.(?:log|txt|out|err|stdout|stderr|json|gz|zst|xz|bz2|tar|tgz|zip|\d))+$", re.I)
+_LOCAL_RANK = re.compile(r"(?:^|[^A-Za-z])local[-_.]?rank[-_.=]?(?P<rank>\d{1,6})(?![\dA-Za-z])", re.IGNORECASE)
+_RANK = re.compile(r"(?:^|[^A-Za-z])(?:global[-_.]?)?rank[-_.=]?(?P<rank>\d{1,6})(?![\dA-Za-z])", re.IGNORECASE)
+# Slurm's --output=%j_%t.out: job id, then task number, which is the usual global rank
+_SLURM_TASK = re.compile(r"^(?:slurm|job)[-_.]?\d{2,}[-_.](?P<rank>\d{1,5})$", re.IGNORECASE)
+_SUFFIX = re.compile(r"(?:\.(?:log|txt|out|err|stdout|stderr|json|gz|zst|xz|bz2|tar|tgz|zip|\d{1,2}))+$", re.IGNORECASE)
+
+# names that people and clusters give to machines and pods, with their number
+_HOST = re.compile(
+    r"(?:^|[-_])(?:node|host|worker|master|trainer|launcher|dgx|hgx|compute|server|executor|pod|vm|slave|leader|ip)-?\d"
+    r"|(?:^|[-_])gpu\d{3}|(?:^|[-_])gpu-\d",
+    re.IGNORECASE,
+)
+# words that say what a file is, not where it comes from
+_NOISE = re.compile(
+    r"(?:local|global|rank\d*|py|pyspy|spy|pystack|gdb|lldb|stacks?|dump|trace|nccl|ncclras|ras|debug|log|logs|out|err|stdout|stderr"
+    r"|dmesg|kern|kernel|syslog|journal|messages|agent|ps|top|nvidia|smi|strace|train|training|run\d*|console|before|after)$",
+    re.IGNORECASE,
+)
+_PID = re.compile(r"\d{4,7}$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,34 +57,50 @@ class FileHints:
 def hints(name: str) -> FileHints:
     """Hints in an input's name (with its folders, slashes between)."""
     path = name.replace("\\", "/")
-    torchrun = _TORCHRUN.search(path)
-    attempt = _ATTEMPT.search(path)
     *folders, base = path.split("/")
     stem = _SUFFIX.sub("", base)
-    rank, local_rank, host, pid = None, None, None, None
-    nccl = _NCCL_FILE.match(base)
-    if nccl:
-        host, pid = nccl["host"], int(nccl["pid"])
-    if torchrun:
-        local_rank = int(torchrun["local"])
-    for part in [stem, *reversed(folders)]:
-        local = _LOCAL_RANK.search(part)
-        if local and local_rank is None:
-            local_rank = int(local["rank"])
-        found = None if local else _RANK.search(part)
-        if found and rank is None:
-            rank = int(found["rank"])
-        if host is None:
-            host, host_pid = _host_of(part)
-            pid = pid if pid is not None else host_pid
-    task = _SLURM_TASK.match(base)
-    if rank is None and task:
-        rank = int(task["rank"])
+    torchrun, attempt = _TORCHRUN.search(path), _ATTEMPT.search(path)
+    local_rank = int(torchrun["local"]) if torchrun else _number(_LOCAL_RANK, [stem], whole=folders)
+    rank = _number(_RANK, [stem], whole=folders)
+    if rank is None:
+        rank = _number(_SLURM_TASK, [stem], whole=[])
+    host, pid = _host_in(base)
+    for folder in reversed(folders):
+        # a folder is a host's only when it is named after nothing else
+        if host is None and _host_in(folder)[0] == folder:
+            host = folder
     return FileHints(rank, local_rank, host, pid, int(attempt["attempt"]) if attempt else None)
 
 
-def _host_of(part: str) -> tuple[str | None, int | None]:
-    with_pid = _HOST_PID.match(part)
-    pid = int(with_pid["pid"]) if with_pid else None
-    found = _HOST.match(with_pid["host"] if with_pid else part)
-    return (found["host"], pid) if found else (None, None)
+def _number(pattern: re.Pattern[str], parts: list[str], *, whole: list[str]) -> int | None:
+    """The rank that one of the parts names; folders (`whole`, innermost last) must be named so and nothing else."""
+    for part in parts:
+        found = pattern.search(part)
+        # "local_rank3" names no global rank
+        if found and (pattern is _LOCAL_RANK or not _LOCAL_RANK.search(part)):
+            return int(found["rank"])
+    for folder in reversed(whole):
+        found = pattern.fullmatch(folder)
+        if found:
+            return int(found["rank"])
+    return None
+
+
+def _host_in(base: str) -> tuple[str | None, int | None]:
+    """The machine that a file's name speaks of, and the process id behind it."""
+    nccl = _NCCL_FILE.fullmatch(base)
+    if nccl:
+        return nccl["host"] or nccl["name"], int(nccl["pid"] or nccl["id"])
+    stem = _SUFFIX.sub("", base)
+    name, pid = "", None
+    for separator, token in re.findall(r"(^|[-_.])([^-_.]+)", stem):
+        if _HOST.search(name) and _PID.match(token):
+            pid = int(token)
+            break
+        if _NOISE.match(token) or (separator == "." and name):
+            if _HOST.search(name):
+                break
+            name = ""
+            continue
+        name = name + separator + token if name else token
+    return (name, pid) if _HOST.search(name) else (None, None)

@@ -27,7 +27,6 @@ class Styles:
         bracket: ``[3] `` is ``mpiexec -l``'s rank.
         host: ``node01: `` is a host (pdsh, DeepSpeed).
         pipe: ``pod | `` is a container (docker compose, stern).
-        pair: ``pod container `` is stern's.
         task_is_rank: the task or mpirun number is the global rank (false when each task started several ranks).
         year: year of times that print none.
     """
@@ -60,7 +59,7 @@ def _kernel_time(found: re.Match[str], writer: Writer, styles: Styles) -> bool:
     return True
 
 
-def _uptime(found: re.Match[str], writer: Writer, styles: Styles) -> bool:
+def _uptime(_found: re.Match[str], writer: Writer, _styles: Styles) -> bool:
     writer.header = "kernel"
     return True
 
@@ -78,7 +77,7 @@ def _cri(found: re.Match[str], writer: Writer, styles: Styles) -> bool:
     return _time(found, writer, styles)
 
 
-def _clock_only(found: re.Match[str], writer: Writer, styles: Styles) -> bool:
+def _clock_only(_found: re.Match[str], _writer: Writer, _styles: Styles) -> bool:
     return True
 
 
@@ -111,13 +110,15 @@ def _srun(found: re.Match[str], writer: Writer, styles: Styles) -> bool:
     return True
 
 
-def _role(found: re.Match[str], writer: Writer, styles: Styles) -> bool:
+def _rank(found: re.Match[str], writer: Writer, _styles: Styles) -> bool:
+    writer.rank, writer.rank_source = int(found["number"]), "rank-prefix"
+    if writer.local_rank is None and writer.task is None:
+        writer.add_stream(f"rank{found['number']}")
+    return True
+
+
+def _role(found: re.Match[str], writer: Writer, _styles: Styles) -> bool:
     role, number = found["role"], found["number"]
-    if role.lower() == "rank":
-        writer.rank, writer.rank_source = int(number), "rank-prefix"
-        if writer.local_rank is None and writer.task is None:
-            writer.add_stream(f"rank{number}")
-        return True
     # a number with a leading zero is part of a host's name
     if len(number) > 1 and number.startswith("0"):
         return False
@@ -129,7 +130,7 @@ def _role(found: re.Match[str], writer: Writer, styles: Styles) -> bool:
     return True
 
 
-def _ray(found: re.Match[str], writer: Writer, styles: Styles) -> bool:
+def _ray(found: re.Match[str], writer: Writer, _styles: Styles) -> bool:
     writer.add_stream(found["tag"])
     writer.pid = int(found["pid"])
     writer.host = found["ip"] or writer.host
@@ -138,13 +139,13 @@ def _ray(found: re.Match[str], writer: Writer, styles: Styles) -> bool:
     return True
 
 
-def _pod(found: re.Match[str], writer: Writer, styles: Styles) -> bool:
+def _pod(found: re.Match[str], writer: Writer, _styles: Styles) -> bool:
     writer.add_stream(f"{found['host']}/{found['container']}")
     writer.host = found["host"]
     return True
 
 
-def _address(found: re.Match[str], writer: Writer, styles: Styles) -> bool:
+def _address(found: re.Match[str], writer: Writer, _styles: Styles) -> bool:
     writer.add_stream(found["host"])
     writer.host = found["host"]
     return True
@@ -160,12 +161,14 @@ def _pipe(found: re.Match[str], writer: Writer, styles: Styles) -> bool:
     return _address(found, writer, styles)
 
 
-def _stdio(found: re.Match[str], writer: Writer, styles: Styles) -> bool:
+def _stdio(found: re.Match[str], writer: Writer, _styles: Styles) -> bool:
     writer.add_stream(found["tag"])
     return True
 
 
-_SYSLOG = re.compile(_MONTH + r" +(?P<day>\d{1,2}) " + _CLOCK + r" (?P<host>[\w.-]+) (?=(?P<program>[\w./@-]+)(?:\[\d+\])?: )")
+_SYSLOG = re.compile(
+    _MONTH + r" +(?P<day>\d{1,2}) " + _CLOCK + r" (?P<host>[\w.-]+) (?=(?P<program>[\w./@-]+)(?:\[\d+\])?: )"
+)
 _HOST_PREFIX = re.compile(r"(?P<host>[A-Za-z0-9][\w.-]{0,62}):(?: |$)")
 _TASK_PREFIX = re.compile(r" {0,6}(?P<rank>\d{1,6}):(?: |$)")
 _BRACKET_PREFIX = re.compile(r"\[(?P<rank>\d{1,6})\] ?")
@@ -180,17 +183,31 @@ _ISO_RULES: tuple[tuple[re.Pattern[str], Handler], ...] = (
 )
 # journalctl -o short-iso: the time came off, host and program are left
 _JOURNAL = re.compile(r"(?P<host>[\w.-]+) (?=(?P<program>kernel|[\w./@-]+\[\d+\]): )")
+_CTIME = re.compile(
+    r"\[(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) " + _MONTH + r" +(?P<day>\d{1,2}) " + _CLOCK + r" (?P<year>\d{4})\] "
+)
+# dmesg -x --time-format iso, and Talos
+_DMESG_X = re.compile(
+    r"(?:kern|user|daemon|syslog) *: *(?:emerg|alert|crit|err|warn|warning|notice|info|debug) *: \[?" + _ISO + r"\]?:? "
+)
+# Ray and vLLM name the actor or worker, if at all, before the pid; the actor's name may itself hold parentheses
+_RAY = re.compile(
+    r"\((?P<tag>(?:[^()=\s][^()=]{0,80}?(?:\(\d+\))? )?(?:rank=(?P<rank>\d+),? )?pid=(?P<pid>\d+)"
+    r"(?:, ip=(?P<ip>[^)\s]+))?)\)(?: |$)"
+)
 _ALWAYS: tuple[tuple[str, re.Pattern[str], Handler], ...] = (
     ("[", re.compile(r"\[(?:(?:[\w.-]+@)?(?P<job>\d+),)?(?P<rank>\d+)\]<(?:stdout|stderr|stddiag)>:"), _mpirun),
-    ("[", re.compile(r"\[(?P<role>[A-Za-z_][\w.-]*?)(?P<number>\d{1,6})\]:(?:(?<=rank\d\]:|ank\d\d\]:|nk\d\d\d\]:|k\d\d\d\d\]:) )?"), _role),
+    # the blank behind [rank3]: belongs to the prefix (torch's excepthook); other roles have none (torchrun --tee)
+    ("[", re.compile(r"\[rank(?P<number>\d{1,6})\]: ?"), _rank),
+    ("[", re.compile(r"\[(?P<role>[A-Za-z_][\w.-]{0,60}?)(?P<number>\d{1,6})\]:"), _role),
     ("[", re.compile(r"\[(?P<pod>pod/)?(?P<host>[\w.-]+)/(?P<container>[\w.-]+)\] "), _pod),
     ("[", re.compile(r"\[" + _ISO + r" (?P<tag>(?:[A-Z]{2}\d+ ?)+)\] "), _sglang),
     ("[", re.compile(r"\[" + _ISO + r"\](?: |:|$)"), _time),
-    ("[", re.compile(r"\[(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) " + _MONTH + r" +(?P<day>\d{1,2}) " + _CLOCK + r" (?P<year>\d{4})\] "), _kernel_time),
+    ("[", _CTIME, _kernel_time),
     ("[", re.compile(r"\[" + _MONTH + r" +(?P<day>\d{1,2}) (?P<year>\d{4}) " + _CLOCK + r"\] "), _time),
     ("[", re.compile(r"\[ *\+?\d+\.\d{6}\] "), _uptime),
     ("[", _BRACKET_PREFIX, _bracket),
-    ("(", re.compile(r"\((?P<tag>(?:[^()=\s][^()=]{0,80}?(?:\(\d+\))? )?(?:rank=(?P<rank>\d+),? )?pid=(?P<pid>\d+)(?:, ip=(?P<ip>[^)\s]+))?)\)(?: |$)"), _ray),
+    ("(", _RAY, _ray),
     ("0", re.compile(r"(?P<host>\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}): "), _address),
     ("0", re.compile(r"\d\d:\d\d:\d\d[.,]\d{3,6} (?=[\[(])"), _clock_only),
     ("0", _TASK_PREFIX, _srun),
@@ -198,18 +215,22 @@ _ALWAYS: tuple[tuple[str, re.Pattern[str], Handler], ...] = (
     ("0", _PIPE_PREFIX, _pipe),
     (" ", _TASK_PREFIX, _srun),
     ("a", _SYSLOG, _syslog),
-    ("a", re.compile(r"(?:kern|user|daemon|syslog) *: *(?:emerg|alert|crit|err|warn|warning|notice|info|debug) *: \[?" + _ISO + r"\]?:? "), _kernel_time),
+    ("a", _DMESG_X, _kernel_time),
     ("a", re.compile(r"(?P<tag>[\w.-]+) \[(?:stdout|stderr)\] "), _stdio),
     ("a", _HOST_PREFIX, _host),
     ("a", _PIPE_PREFIX, _pipe),
 )
-_NOT_HOSTS = frozenset(
-    "INFO WARN WARNING ERROR DEBUG CRITICAL FATAL TRACE NOTE Note Warning Error srun slurmstepd salloc sbatch mpirun mpiexec bash sh python python3"
-    " torchrun kernel".split()
+# words with a digit or dash that stand in front of a colon and are no machines
+_NOT_HOST = re.compile(
+    r"python\d|.*\.(?:py|cc|cpp|cu|sh|c|h)$|.*-(?:error|warning|info)$|(?:step|epoch|iter|rank|line|gpu|node_rank)[-_]?\d",
+    re.IGNORECASE,
 )
+_DIGIT_OR_DASH = re.compile(r"\d|-")
 _WITH_TIME = re.compile(r"[ |]{0,6}[12]\d{3}[-/]")
 # what may stand behind a prefix to prove that it is one
-_STRONG = re.compile(r"\S+:\d+:\d+ \[-?\d+\] |\[rank\d+\]:|\[[DIWEF]\d{3,4} |\[[DIWEF] \w+\.cpp:\d+\]|[DIWEF]\d{4} \d\d:|\[[a-z]+\d+\]:")
+_STRONG = re.compile(
+    r"\S+:\d+:\d+ \[-?\d+\] |\[rank\d+\]:|\[[DIWEF]\d{3,4} |\[[DIWEF] \w+\.cpp:\d+\]|[DIWEF]\d{4} \d\d:|\[[a-z]+\d+\]:"
+)
 
 
 def _by_first_character() -> dict[str, tuple[tuple[re.Pattern[str], Handler], ...]]:
@@ -252,7 +273,10 @@ def _strip_one(text: str, writer: Writer, styles: Styles, position: int) -> int 
 
 def looks_like_host(token: str) -> bool:
     """Whether a word in front of a colon may be a host's name: it has a digit or a dash and is no known word."""
-    return token not in _NOT_HOSTS and not token.isdecimal() and re.search(r"\d|-", token) is not None and not token.endswith((".py", ".cc", ".cpp"))
+    return _DIGIT_OR_DASH.search(token) is not None and not token.isdecimal() and not _NOT_HOST.match(token)
+
+
+_CHOICES = (("task", _TASK_PREFIX), ("bracket", _BRACKET_PREFIX), ("host", _HOST_PREFIX), ("pipe", _PIPE_PREFIX))
 
 
 def choose_styles(texts: Iterable[str], year: int) -> Styles:
@@ -269,7 +293,7 @@ def choose_styles(texts: Iterable[str], year: int) -> Styles:
 
 
 def _choose_once(rests: list[str], styles: Styles) -> bool:
-    for name, pattern in (("task", _TASK_PREFIX), ("bracket", _BRACKET_PREFIX), ("host", _HOST_PREFIX), ("pipe", _PIPE_PREFIX)):
+    for name, pattern in _CHOICES:
         if not getattr(styles, name) and _is_style(rests, pattern, name):
             setattr(styles, name, True)
             return True

@@ -10,6 +10,8 @@ import re
 from dataclasses import dataclass
 from typing import BinaryIO
 
+from hangscope.sources.streams import buffered
+
 SNIFF_BYTES = 8192
 
 GZIP = b"\x1f\x8b"
@@ -63,15 +65,15 @@ class Sniffed:
     """
 
     kind: Kind
-    stream: BinaryIO
+    stream: io.BufferedReader
     error: str | None = None
 
 
 def sniff(stream: BinaryIO) -> Sniffed:
     """Looks at the beginning of a stream without consuming it."""
-    buffered = stream if isinstance(stream, io.BufferedReader) else io.BufferedReader(_Raw(stream), 1 << 16)
-    head = buffered.peek(SNIFF_BYTES)[:SNIFF_BYTES]
-    return Sniffed(sniff_bytes(head), buffered, describe_error(head))
+    peekable = stream if isinstance(stream, io.BufferedReader) else buffered(stream.read, stream.close)
+    head = peekable.peek(SNIFF_BYTES)[:SNIFF_BYTES]
+    return Sniffed(sniff_bytes(head), peekable, describe_error(head))
 
 
 def sniff_bytes(head: bytes) -> Kind:
@@ -171,23 +173,3 @@ def _looks_like_document(head: bytes) -> bool:
         return not first.startswith(b'{"log":')
     is_line = isinstance(value, dict) and any(isinstance(value.get(key), str) for key in _LOG_KEYS)
     return not is_line and not (newline and rest.lstrip().startswith(b"{"))
-
-
-class _Raw(io.RawIOBase):
-    """Any object with `read` as a raw stream, so that it can be peeked at."""
-
-    def __init__(self, stream: BinaryIO) -> None:
-        self._stream = stream
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        data = self._stream.read(len(buffer))
-        buffer[: len(data)] = data
-        return len(data)
-
-    def close(self) -> None:
-        if not self.closed:
-            self._stream.close()
-        super().close()

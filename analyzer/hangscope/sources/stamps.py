@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import functools
 import re
 
 REFERENCE_YEAR = 2000
 """Year of a time whose year is nowhere in its file: a leap year far from any log, so that it can be told apart."""
 
-_MONTHS = {name: number for number, name in enumerate("jan feb mar apr may jun jul aug sep oct nov dec".split(), 1)}
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _YEAR = re.compile(r"(?<![\d.])(20\d\d)-(?:\d\d|[A-Z][a-z]{2})-\d\d(?!\d)|\d\d:\d\d:\d\d (20\d\d)\b")
 _DAY = 86400
 
@@ -17,7 +17,7 @@ _DAY = 86400
 @functools.lru_cache(maxsize=1024)
 def _midnight(year: int, month: int, day: int) -> float | None:
     try:
-        return datetime.datetime(year, month, day, tzinfo=datetime.UTC).timestamp()
+        return dt.datetime(year, month, day, tzinfo=dt.UTC).timestamp()
     except ValueError:
         return None
 
@@ -37,7 +37,10 @@ def moment(year: int, month: int, day: int, clock: str, fraction: str = "") -> f
 
 def month_number(name: str) -> int:
     """1 to 12 for an English month name or number; 0 for anything else."""
-    return int(name) if name.isdecimal() else _MONTHS.get(name[:3].lower(), 0)
+    if name.isdecimal():
+        return int(name)
+    short = name[:3].lower()
+    return _MONTHS.index(short) + 1 if short in _MONTHS else 0
 
 
 def year_in(text: str) -> int | None:

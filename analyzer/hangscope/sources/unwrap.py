@@ -9,12 +9,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from hangscope.model import Line
-from hangscope.sources.decode import RawLine, clean
+from hangscope.sources.decode import RawLine
+from hangscope.sources.decode import clean as clean_text
 from hangscope.sources.headers import Header, find_headers, start_header
 from hangscope.sources.origin import FileHints, hints
 from hangscope.sources.prefixes import Styles, choose_styles, strip
 from hangscope.sources.stamps import REFERENCE_YEAR, moment, month_number, year_in
-from hangscope.sources.writer import Writer
+from hangscope.sources.writer import Template, Writer
 
 SAMPLE = 400
 """So many lines are looked at to learn how a file's prefixes look."""
@@ -24,7 +25,9 @@ _MAX_HEADS = 8192
 _LEVELS = frozenset({" NCCL INFO ", " NCCL WARN "})
 _STAMP_ONLY = re.compile(r"[\d\s:/.,\-+TZ|\[\]()]*")
 # tags that a launcher may have put before a header that is glued to another line
-_TAGS_BEHIND = re.compile(r"(?:\[\d+,\d+\]<std\w+>:|\[\d+\]<std\w+>:|\[[A-Za-z_]+\d+\]: ?| ?\d{1,6}: |\[\d{4}-\d\d-\d\d[ T][\d:.,]+\] )+$")
+_TAGS_BEHIND = re.compile(
+    r"(?:\[(?:\d+,)?\d+\]<std\w+>:|\[[A-Za-z_]+\d+\]: ?| ?\d{1,6}: |\[\d{4}-\d\d-\d\d[ T][\d:.,]+\] )+$"
+)
 _RFC3339 = re.compile(r"(\d{4})-(\d\d)-(\d\d)[T ](\d\d:\d\d:\d\d)(?:[.,](\d+))?")
 _TEXT_KEYS = ("log", "message", "msg", "textPayload", "MESSAGE")
 _TIME_KEYS = ("time", "timestamp", "ts", "@timestamp")
@@ -40,7 +43,7 @@ class Unwrapper:
         self._rank = told.rank
         self._local_rank = told.local_rank
         self._styles = Styles()
-        self._heads: dict[str, tuple[str, int | None, str, int | None, str | None, int | None, int | None, float | None, str, str, str]] = {}
+        self._heads: dict[str, Template] = {}
         self._hosts: Counter[str] = Counter()
         self._hosts_of: dict[int, Counter[str]] = {}
 
@@ -113,7 +116,8 @@ class Unwrapper:
         for index, header in enumerate(headers):
             end = headers[index + 1].start if index + 1 < len(headers) else len(text)
             message = text[header.end : end]
-            header.writer.damaged = writer.damaged or (damaged and (index > 0 or bool(foreign) or header.torn or not message.strip()))
+            clean = index == 0 and not foreign and not header.torn and message.strip() != ""
+            header.writer.damaged |= writer.damaged or (damaged and not clean)
             made.append(self._line(raw, header.writer, message))
         return made
 
@@ -147,10 +151,15 @@ class Unwrapper:
         host, pid = writer.host, writer.pid
         if writer.header != "nccl" or pid is None or header.torn:
             return
-        shown = text[header.start : header.end].partition(":")[0]
-        if host is None or shown != host:
-            return
         known = self._hosts_of.setdefault(pid, Counter())
+        if host is None:
+            # the beginning of the line is torn off; in a file with names removed nothing is known
+            if len(known) == 1:
+                writer.host = next(iter(known))
+                writer.damaged = True
+            return
+        if text[header.start : header.end].partition(":")[0] != host:
+            return
         own = known[host] + self._hosts[host]
         better = max(
             (name for name in (*known, *self._hosts) if name != host and (host.endswith(name) or name.endswith(host))),
@@ -174,17 +183,8 @@ class Unwrapper:
         if len(self._heads) >= _MAX_HEADS:
             self._heads.clear()
         self._heads[text[:end]] = (
-            line.stream,
-            line.rank,
-            line.rank_source,
-            line.local_rank,
-            line.host,
-            line.pid,
-            line.tid,
-            line.time,
-            line.level,
-            line.origin,
-            line.header,
+            *(line.stream, line.rank, line.rank_source, line.local_rank, line.host, line.pid, line.tid, line.time),
+            *(line.level, line.origin, line.header),
         )
 
     def _line(self, raw: RawLine, writer: Writer, text: str) -> Line:
@@ -212,8 +212,9 @@ def _before_tags(text: str, floor: int, header: Header) -> int:
 
 def _without_repeat(text: str, position: int) -> str:
     """A table export prints the message twice, `text | text`: one is enough."""
-    left, bar, right = text.rpartition(" | ")
-    return left if bar and right and len(left) >= position + len(right) and left.endswith(right) and "NCCL" in right else text
+    left, _, right = text.rpartition(" | ")
+    twice = "NCCL" in right and left.endswith(right) and len(left) >= position + len(right)
+    return left if twice else text
 
 
 def _json_payloads(text: str, writer: Writer) -> list[str] | None:
@@ -237,4 +238,4 @@ def _json_payloads(text: str, writer: Writer) -> list[str] | None:
         writer.host = pod["pod_name"]
         writer.add_stream(pod["pod_name"])
     pieces = re.split(r"\r\n|\n|\r", payload.rstrip("\r\n"))
-    return [clean(piece) for piece in pieces] or [""]
+    return [clean_text(piece) for piece in pieces] or [""]

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hangscope.model import Line
+
+Template = tuple[
+    str, int | None, str, int | None, str | None, int | None, int | None, float | None, str, str, str
+]  # fmt: skip
+"""The fields of a `Line` that its prefixes and header decide, in the order of `Line`'s own."""
 
 
 @dataclass(slots=True)
@@ -36,11 +41,9 @@ class Writer:
 
     def copy(self) -> Writer:
         """The same launcher's prefix in front of another header."""
-        return Writer(
-            self.stream, self.rank, self.rank_source, self.local_rank, self.host, self.pid, self.tid, self.time, task=self.task
-        )
+        return replace(self, level="", origin="", header="", damaged=False)
 
-    def template(self) -> tuple[str, int | None, str, int | None, str | None, int | None, int | None, float | None, str, str, str]:
+    def template(self) -> Template:
         """The attributes in the order of `Line`'s fields behind `raw`."""
         return (
             self.stream,

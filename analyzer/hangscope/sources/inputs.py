@@ -1,0 +1,54 @@
+"""One thing to read: a name for the report, and how to open it, here or in another process."""
+
+from __future__ import annotations
+
+import io
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hangscope.sources.archive import open_member
+from hangscope.sources.container import Limits, decompressed
+from hangscope.sources.sniff import Kind
+from hangscope.sources.streams import buffered
+
+STDIN_PATH = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """One thing to read. Plain data: a worker process can be given it, and opens it again.
+
+    Attributes:
+        name: how the report names it.
+        path: where it lies ("-" is standard input); for a member, its archive.
+        size: bytes on disk, or of the archive member; 0 when unknown.
+        kind: what it holds; None when nobody could look yet (standard input, pipes).
+        member: position in the archive, None for a file of its own.
+        limits: how far to follow compressed data.
+        rereadable: False when only this process can read it, and only once.
+    """
+
+    name: str
+    path: str
+    size: int
+    kind: Kind | None = None
+    member: int | None = None
+    limits: Limits = field(default_factory=Limits)
+    rereadable: bool = True
+
+    def open(self) -> io.BufferedReader:
+        """A stream of its decompressed bytes. Reading it may raise OSError (`ContainerError` for damage)."""
+        if self.member is not None:
+            return open_member(self.path, self.member, self.limits)
+        if self.path == STDIN_PATH:
+            # read1 gives what there is; standard input itself stays open
+            stdin = sys.stdin.buffer
+            read = stdin.read1 if isinstance(stdin, io.BufferedIOBase) else stdin.read
+            return decompressed(buffered(read, _leave_open), 0, self.limits)
+        file = Path(self.path).open("rb")  # noqa: SIM115 (closed with the result)
+        return decompressed(file, self.size, self.limits)
+
+
+def _leave_open() -> None:
+    pass
