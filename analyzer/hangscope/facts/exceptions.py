@@ -11,6 +11,7 @@ from hangscope.align.job import Job
 from hangscope.facts import FactKind
 from hangscope.facts.collect import evidence_of
 from hangscope.facts.deaths import find_deaths
+from hangscope.facts.who import rank_of
 from hangscope.model import Event, Fact, Value
 
 KINDS = {
@@ -100,9 +101,9 @@ def find(job: Job) -> Iterator[Fact]:
     for process in job.processes:
         for chain in find_chains(process):
             if chain.category == "consequence":
-                yield _fact("raised_consequence", chain, {})
+                yield _fact(job, "raised_consequence", chain, {})
             elif chain.category == "interrupt":
-                yield _fact("interrupted", chain, {})
+                yield _fact(job, "interrupted", chain, {})
             elif chain.category not in ("wrapper", "tool"):
                 roots.append((process, chain))
     roots.sort(key=lambda item: _moment(item[1]))
@@ -113,7 +114,7 @@ def find(job: Job) -> Iterator[Fact]:
             "uncaught": _is_uncaught(process, chain),
             "order": order,
         }
-        yield _fact("raised", chain, fields, lone if chain.last.rank is None else None)
+        yield _fact(job, "raised", chain, fields, lone)
 
 
 def find_chains(process: Process) -> list[Chain]:
@@ -180,9 +181,10 @@ def where_of(event: Event) -> str:
     return str(frames[-1]) if isinstance(frames, tuple) and frames else ""
 
 
-def _fact(kind: str, chain: Chain, fields: dict[str, Value], rank: int | None = None) -> Fact:
+def _fact(job: Job, kind: str, chain: Chain, fields: dict[str, Value], lone: int | None = None) -> Fact:
     event = chain.last
-    known = event.rank if event.rank is not None else rank
+    known = rank_of(job, event)
+    known = lone if known is None else known
     message = str(event.fields.get("message", ""))
     said = {
         "type": event.fields.get("type"),
@@ -224,10 +226,10 @@ def _is_uncaught(process: Process, chain: Chain) -> bool:
 
 def _rank_by_exclusion(job: Job, roots: Sequence[Chain]) -> int | None:
     """The rank of the one exception without a rank (torch to 2.1 prints none), when one rank failed with code 1."""
-    unknown = [chain for chain in roots if chain.last.rank is None]
-    if len(unknown) != 1:
+    speakers = [rank_of(job, chain.last) for chain in roots]
+    if speakers.count(None) != 1:
         return None
-    spoken = {chain.last.rank for chain in roots}
+    spoken = set(speakers)
     failed = [death.rank for death in find_deaths(job) if not death.victim and death.exitcode == 1]
     candidates = [rank for rank in failed if rank is not None and rank not in spoken]
     return candidates[0] if len(candidates) == 1 else None

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hangscope.align.job import Job
 from hangscope.facts import FactKind
 from hangscope.facts.collect import evidence_of
+from hangscope.facts.who import rank_of
 from hangscope.model import Event, Fact, Value
 
 KINDS = {
@@ -21,6 +22,10 @@ KINDS = {
         ("cause", "xid", "sxid", "meaning", "bus", "process", "weak", "primary", "advice", "count"),
         "The driver reports a GPU or NVSwitch error; `cause` is the id of the cause that it points at, `weak` = often "
         "harmless or software, `primary` = no earlier fault explains it.",
+    ),
+    "gpu_error": FactKind(
+        ("error", "text"),
+        "The CUDA runtime or driver reports an error to the program: `error` is the event kind without cuda_.",
     ),
     "gpu_gone": FactKind(("bus", "how"), "The driver or nvidia-smi cannot reach a GPU any more."),
 }
@@ -92,6 +97,7 @@ _HARMLESS_SXIDS = frozenset(
 _FATAL_SXIDS = frozenset({12020, 22003, 22011, 10003, 20034, 19084, *range(23001, 23018)})
 _PREVIOUS = re.compile(r"previous Xid (\d+)")
 _RECOVERY = re.compile(r"changed from .* to (0x\w+) \(([^)]*)\)")
+_TELLING = re.compile(r"Warp Exception|MMU Fault|faulted @|[Ff]atal|link \d|DBE|RPC|Out Of Range|Illegal")
 _NONFATAL = re.compile(r"\b[Nn]on-?fatal\b")
 # What a lost GPU or link brings about on others: GSP time-outs, switch errors, link errors.
 _FOLLOWERS = {_BUS_GONE: (_NVLINK, _HARDWARE), _NVLINK: (_HARDWARE,), _MEMORY: (_HARDWARE,)}
@@ -106,6 +112,7 @@ class _Report:
     xid: int | None = None
     sxid: int | None = None
     count: int = 1
+    further: list[Event] = field(default_factory=list)
 
 
 def find(job: Job) -> Iterator[Fact]:
@@ -115,6 +122,21 @@ def find(job: Job) -> Iterator[Fact]:
     for position, report in enumerate(reports):
         yield _fact(job, report, primary=_is_primary(position, reports), advice=recovery.get(_bus(report.event)))
     yield from _gone(job)
+    yield from _cuda_errors(job)
+
+
+def _cuda_errors(job: Job) -> Iterator[Fact]:
+    """What programs print of CUDA errors, with the rank where it can be told."""
+    for event in job.events.of(*(kind for kind in job.events.kinds() if kind.startswith("cuda_"))):
+        rank = rank_of(job, event)
+        yield Fact(
+            "gpu_error",
+            {"error": event.kind.removeprefix("cuda_"), "text": event.line.text.strip()[:200]},
+            () if rank is None else (rank,),
+            (event.host,) if event.host else (),
+            time=event.time,
+            evidence=(evidence_of(event, "the error"),),
+        )
 
 
 def _xids(job: Job) -> Iterator[_Report]:
@@ -152,6 +174,7 @@ def _merged(reports: list[_Report]) -> list[_Report]:
         key = (report.xid, report.sxid, _bus(report.event), report.event.line.file)
         if key in seen:
             seen[key].count += report.count
+            seen[key].further.append(report.event)
         else:
             seen[key] = report
     return list(seen.values())
@@ -198,8 +221,20 @@ def _fact(job: Job, report: _Report, *, primary: bool, advice: str | None) -> Fa
         "count": report.count,
     }
     number = f"Xid {report.xid}" if report.xid is not None else f"SXid {report.sxid}"
-    evidence = (evidence_of(event, f"{number}: {report.text}"),)
-    return Fact("gpu_fault", fields, ranks, tuple(sorted(hosts)), time=event.time, evidence=evidence)
+    evidence = [evidence_of(event, f"{number}: {report.text}")]
+    telling = sorted(report.further, key=lambda other: not _TELLING.search(str(other.fields.get("message", ""))))
+    evidence += [evidence_of(other, "further detail") for other in telling[:5]]
+    evidence += [evidence_of(other, "what followed") for other in _aftermath(job, event)[:2]]
+    return Fact("gpu_fault", fields, ranks, tuple(sorted(hosts)), time=event.time, evidence=tuple(evidence))
+
+
+def _aftermath(job: Job, event: Event) -> list[Event]:
+    """Xids of the same GPU that only follow: channels stopped, recovery wanted."""
+    return [
+        other
+        for other in job.events.of("xid")
+        if other.fields.get("xid") in (43, 45, 154) and _bus(other) == _bus(event) and other is not event
+    ]
 
 
 def _ranks(job: Job, event: Event) -> tuple[int, ...]:

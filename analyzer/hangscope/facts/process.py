@@ -159,7 +159,11 @@ def _reason(cries: list[Event]) -> str | None:
 
 
 def _without_reason(job: Job, deaths: list[Death]) -> Iterator[Fact]:
-    if any(category_of(event) not in _NO_REASONS for event in job.events.of("exception")):
+    said = job.events.of("exception")
+    if any(category_of(event) not in _NO_REASONS for event in said):
+        return
+    # after a time-out the first process that ends is a victim of the hang
+    if job.events.has("watchdog_timeout") or any("imed out" in str(event.fields.get("message")) for event in said):
         return
     for death in deaths:
         if death.first and not death.victim and not death.signal and death.exitcode not in (None, 0):

@@ -16,13 +16,12 @@ from hangscope.model import Line
 MAX_FRAMES = 200
 MAX_MESSAGE_LINES = 12
 MAX_MESSAGE_CHARS = 4000
+COLUMNS = 80
 MAX_STRAY_LINES = 40
 """So many lines that are no part of a traceback may stand inside one before it is given up as cut off."""
 
 HEADER = "Traceback (most recent call last)"
-FRAME = re.compile(
-    r'File\s+"(?P<file>[^"]+)", line (?P<line>\d+)(?:, in (?P<function>.+?))?(?=\s*$|\s+File ")'
-)
+FRAME = re.compile(r'File\s+"(?P<file>[^"]+)", line (?P<line>\d+)(?:, in (?P<function>.+?))?(?=\s*$|\s+File ")')
 FRAME_START = re.compile(r'^\s*File(?:\s+"[^"]*)?"?,?(?: line)?\s*$')
 CARETS = re.compile(r"^[\s^~|+]*[\^~][\s^~]*$")
 GROUP_MARK = re.compile(r"^ *(?:\| ?|\+ (?=\S)|\+(?=-))(?P<rest>.*)$")
@@ -39,9 +38,7 @@ _STRONG_SUFFIX = (
     r"Cancelled|Aborted|ExceptionGroup|NotFound|Empty|Full|Died|Crashed|Preempted|Unavailable|Refused)"
 )
 STRONG = re.compile(
-    r"^(?P<type>(?:[A-Za-z_]\w*\.)*(?:[A-Z]\w*)?"
-    + _STRONG_SUFFIX
-    + r"(?:\(\w+\))?)(?::(?: (?P<message>.*))?)?$"
+    r"^(?P<type>(?:[A-Za-z_]\w*\.)*(?:[A-Z]\w*)?" + _STRONG_SUFFIX + r"(?:\(\w+\))?)(?::(?: (?P<message>.*))?)?$"
 )
 DOTTED = re.compile(
     r"^(?P<type>(?:[A-Za-z_]\w*\.)+(?:[A-Z]\w*|error|timeout|gaierror|herror)(?:\(\w+\))?)(?::(?: (?P<message>.*))?)?$"
@@ -235,9 +232,7 @@ class TracebackAssembler:
     def _continue_wrapped(self, line: Line, text: str) -> None:
         """Joins a frame line that a terminal broke: `File "/long/path",` + `line 83, in wrapper`."""
         joined = (
-            f"{self._wrapped} {text.strip()}"
-            if self._wrapped.endswith(("File", ","))
-            else self._wrapped + text.strip()
+            f"{self._wrapped} {text.strip()}" if self._wrapped.endswith(("File", ",")) else self._wrapped + text.strip()
         )
         self._wrapped = ""
         if self._take_frames(line, joined):
@@ -342,13 +337,18 @@ class TracebackAssembler:
             return True
         if before and (text[:2] == "  " or text[:1] == "\t"):
             return True
-        # An 80-column terminal broke the message.
-        return (
-            60 <= len(before) + len(self._finished.type if self._finished else "") <= 82
-            and text[:1].islower()
-        )
+        return self._broken_by_terminal(text)
 
-    def _give_out(self, superseded: bool, relation: str = "") -> ExceptionRecord | None:
+    def _broken_by_terminal(self, text: str) -> bool:
+        """Whether an 80-column terminal broke the message: the next word would not have fitted."""
+        if not text[:1].islower():
+            return False
+        width = len(self._message[-1])
+        if len(self._message) == 1 and self._finished is not None:
+            width += len(self._finished.type) + len(": ")
+        return width <= COLUMNS < width + 1 + len(text.split(maxsplit=1)[0])
+
+    def _give_out(self, *, superseded: bool, relation: str = "") -> ExceptionRecord | None:
         record = self._finished
         if record is not None:
             message = "\n".join(self._message).strip()[:MAX_MESSAGE_CHARS]
