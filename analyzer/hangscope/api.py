@@ -21,7 +21,7 @@ def load(*paths: str | Path, jobs: int | None = None, progress: Progress | None 
     """Reads logs and aligns their ranks.
 
     Args:
-        paths: folders, files, globs or archives; ``-`` is standard input.
+        *paths: folders, files, globs or archives; ``-`` is standard input.
         jobs: processes to read with; by default one a core when there is enough to read.
         progress: called with (bytes done, bytes in all).
 
@@ -38,13 +38,17 @@ def load(*paths: str | Path, jobs: int | None = None, progress: Progress | None 
 
 def diagnose(job: Job, rules: Sequence[str | Path] = ()) -> Diagnosis:
     """Applies the rule base (and the rules in these folders) to a job."""
+    from hangscope.diagnose.check import check_rules
     from hangscope.diagnose.evaluate import evaluate
+    from hangscope.diagnose.kinds import known_kinds
     from hangscope.diagnose.loader import load_rules
     from hangscope.diagnose.verdict import choose_verdict
     from hangscope.facts.collect import collect_facts
     from hangscope.facts.coverage import coverage
 
     base = load_rules(tuple(rules))
+    if rules:
+        check_rules(base, known_kinds())
     findings = evaluate(base, collect_facts(job), job.versions)
     return choose_verdict(findings, base, coverage=coverage(job))
 
@@ -55,8 +59,14 @@ def analyze(
     """Reads logs and says why the job is stuck.
 
     Args:
-        paths, jobs, progress: as for `load`.
+        *paths: as for `load`.
+        jobs: as for `load`.
         rules: folders of further rules.
+        progress: as for `load`.
+
+    Raises:
+        InputError: when nothing is there to read.
+        RuleError: when a rule of one of the folders is wrong.
     """
     from hangscope.report.build import build_report
 

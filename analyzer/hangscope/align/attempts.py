@@ -33,7 +33,9 @@ def _by_folder(sources: Sequence[ParsedSource]) -> tuple[list[ParsedSource], lis
         if len(numbers) > 1:
             earlier = ", ".join(str(n) for n in sorted(numbers)[:-1])
             where = f" in {run}" if run else ""
-            warnings.append(f"the job was restarted{where}: attempt {max(numbers)} is analyzed, not the earlier {earlier}")
+            warnings.append(
+                f"the job was restarted{where}: attempt {max(numbers)} is analyzed, not the earlier {earlier}"
+            )
     return kept, warnings
 
 
@@ -51,5 +53,7 @@ def _after_restart(source: ParsedSource, warnings: list[str]) -> ParsedSource:
     if not after:
         return source
     times = f"{len(restarts)} time{'s' if len(restarts) > 1 else ''}"
-    warnings.append(f"{source.record.file}: the workers were restarted {times}; what stands after line {cut} is analyzed")
+    warnings.append(
+        f"{source.record.file}: the workers were restarted {times}; what stands after line {cut} is analyzed"
+    )
     return dataclasses.replace(source, events=after)

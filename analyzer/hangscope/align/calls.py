@@ -36,7 +36,20 @@ OPS = {
     "Recv": "recv",
 }
 """NCCL's names in PyTorch's spelling; others are kept as printed."""
-DTYPES = ("int8", "uint8", "int32", "uint32", "int64", "uint64", "float16", "float32", "float64", "bfloat16", "fp8e4m3", "fp8e5m2")
+DTYPES = (
+    "int8",
+    "uint8",
+    "int32",
+    "uint32",
+    "int64",
+    "uint64",
+    "float16",
+    "float32",
+    "float64",
+    "bfloat16",
+    "fp8e4m3",
+    "fp8e5m2",
+)
 REDUCE_OPS = ("sum", "prod", "max", "min", "avg")
 _DTYPE_BYTES = np.array([1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1], dtype=np.int64)
 _P2P = ("Send", "Recv")
@@ -77,8 +90,8 @@ class Call:
     def evidence(self, why: str) -> Evidence:
         """The call's log line as evidence; the buffers' addresses, which tell nothing, are left out."""
         text = (
-            f"{self.process.host or ''}:{self.process.pid or ''} NCCL INFO {self.op}: opCount {self.op_count:x} ... count {self.count} "
-            f"datatype {self.dtype} op {self.redop} root {self.root} comm 0x{self.comm:x} [nranks={self.nranks}]"
+            f"{self.process.host or ''}:{self.process.pid or ''} NCCL INFO {self.op}: opCount {self.op_count:x} ... "
+            f"count {self.count} datatype {self.dtype} op {self.redop} root {self.root} comm 0x{self.comm:x} [nranks={self.nranks}]"
         )
         return Evidence(Location(self.file, self.line), text, why)
 
@@ -102,9 +115,18 @@ class CallTable:
     def call(self, row: int) -> Call:
         r = self.frame.iloc[row]
         return Call(
-            str(r["file"]), int(r["line"]), self.processes[int(r["process"])], str(r["op"]), int(r["op_count"]), int(r["count"]),
-            int(r["dtype"]), int(r["redop"]), int(r["root"]), int(r["comm"]), int(r["nranks"]),
-        )  # fmt: skip
+            file=str(r["file"]),
+            line=int(r["line"]),
+            process=self.processes[int(r["process"])],
+            op=str(r["op"]),
+            op_count=int(r["op_count"]),
+            count=int(r["count"]),
+            dtype=int(r["dtype"]),
+            redop=int(r["redop"]),
+            root=int(r["root"]),
+            comm=int(r["comm"]),
+            nranks=int(r["nranks"]),
+        )
 
 
 def number_calls(
@@ -130,7 +152,9 @@ def number_calls(
     return CallTable(frame, members, processes)
 
 
-def _frame(sources: Iterable[ParsedSource], by_writer: dict[WriterKey, Process], processes: tuple[Process, ...]) -> pd.DataFrame:
+def _frame(
+    sources: Iterable[ParsedSource], by_writer: dict[WriterKey, Process], processes: tuple[Process, ...]
+) -> pd.DataFrame:
     index = {id(process): i for i, process in enumerate(processes)}
     parts = []
     for source in sources:

@@ -139,13 +139,30 @@ class _Finder:
         missing = tuple(sorted(rank for rank, rows in calls.items() if len(rows) <= seq))
         arrived = tuple(sorted(rank for rank in calls if rank not in missing))
         waiting = self._call(calls[arrived[0]], seq)
-        evidence = [self._call(calls[rank], len(calls[rank]) - 1).evidence(f"rank {rank}'s last call here") for rank in missing[:3] if len(calls[rank])]
-        evidence += [self._call(calls[rank], seq).evidence(f"rank {rank} made the call and waits") for rank in arrived[:6]]
+        evidence = [
+            self._call(calls[rank], len(calls[rank]) - 1).evidence(f"rank {rank}'s last call here")
+            for rank in missing[:3]
+            if len(calls[rank])
+        ]
+        evidence += [
+            self._call(calls[rank], seq).evidence(f"rank {rank} made the call and waits") for rank in arrived[:6]
+        ]
         files = {file for rank in missing for file in members[rank].process.files}
         return StuckCall(
-            group.name, group.size, tuple(sorted(calls)), seq, OPS.get(waiting.op, waiting.op), arrived, missing, {},
-            Parting.MISSING, odd=missing, reliable=not (files & self._lost), expected=waiting.describe(), evidence=tuple(evidence),
-        )  # fmt: skip
+            group=group.name,
+            group_size=group.size,
+            members=tuple(sorted(calls)),
+            seq=seq,
+            op=OPS.get(waiting.op, waiting.op),
+            arrived=arrived,
+            missing=missing,
+            differing={},
+            parting=Parting.MISSING,
+            odd=missing,
+            reliable=not (files & self._lost),
+            expected=waiting.describe(),
+            evidence=tuple(evidence),
+        )
 
     def _call(self, rows: Ints, seq: int) -> Call:
         return self._table.call(int(rows[seq]))
@@ -165,18 +182,38 @@ class _Finder:
         normal = tuple(sorted(rank for rank, s in signatures.items() if s == common))
         missing = tuple(sorted(rank for rank in calls if rank not in present))
         right, wrong = self._call(calls[normal[0]], seq), self._call(calls[odd[0]], seq)
-        parting, odd = self._how(calls, normal, odd, seq, right, wrong, tie=tie)
-        evidence = [self._call(calls[r], seq).evidence(f"rank {r} called this instead") for r in odd[:4] if r in present]
-        evidence += [self._call(calls[r], seq).evidence(f"call {seq} of rank {r}") for r in sorted(present) if r not in odd][:6]
+        parting, odd = self._how(calls, normal, odd, seq, tie=tie)
+        evidence = [
+            self._call(calls[r], seq).evidence(f"rank {r} called this instead") for r in odd[:4] if r in present
+        ]
+        evidence += [
+            self._call(calls[r], seq).evidence(f"call {seq} of rank {r}") for r in sorted(present) if r not in odd
+        ][:6]
         return StuckCall(
-            group.name, group.size, tuple(sorted(calls)), seq, OPS.get(right.op, right.op),
-            tuple(r for r in sorted(present) if r not in odd), missing,
-            {r: self._call(calls[r], seq).describe() for r in odd if r in present},
-            parting, odd=odd, tie=tie, expected=right.describe(), found=wrong.describe(), evidence=tuple(evidence),
-        )  # fmt: skip
+            group=group.name,
+            group_size=group.size,
+            members=tuple(sorted(calls)),
+            seq=seq,
+            op=OPS.get(right.op, right.op),
+            arrived=tuple(r for r in sorted(present) if r not in odd),
+            missing=missing,
+            differing={r: self._call(calls[r], seq).describe() for r in odd if r in present},
+            parting=parting,
+            odd=odd,
+            tie=tie,
+            expected=right.describe(),
+            found=wrong.describe(),
+            evidence=tuple(evidence),
+        )
 
     def _how(
-        self, calls: dict[int, Ints], normal: tuple[int, ...], odd: tuple[int, ...], seq: int, right: Call, wrong: Call, *, tie: bool
+        self,
+        calls: dict[int, Ints],
+        normal: tuple[int, ...],
+        odd: tuple[int, ...],
+        seq: int,
+        *,
+        tie: bool,
     ) -> tuple[Parting, tuple[int, ...]]:
         """Names the kind of difference: a call left out or made in addition, else another operation or size."""
         reference = self._longest(calls, normal)
@@ -185,6 +222,7 @@ class _Finder:
             return Parting.SKIPPED, odd
         if self._continues(reference, seq, other, seq):
             return (Parting.SKIPPED, normal) if tie and len(odd) == len(normal) else (Parting.EXTRA, odd)
+        right, wrong = self._call(calls[normal[0]], seq), self._call(calls[odd[0]], seq)
         same = (right.op, right.root, right.redop) == (wrong.op, wrong.root, wrong.redop)
         return (Parting.SIZE if same else Parting.OPERATION), odd
 
@@ -216,7 +254,13 @@ class _Finder:
         if not len(rows):
             return []
         lanes: dict[tuple[int, int, str], list[int]] = defaultdict(list)
-        for row, member, op, peer in zip(rows, frame["member"].to_numpy()[rows], frame["op"].astype(str).to_numpy()[rows], frame["root"].to_numpy()[rows], strict=True):
+        for row, member, op, peer in zip(
+            rows,
+            frame["member"].to_numpy()[rows],
+            frame["op"].astype(str).to_numpy()[rows],
+            frame["root"].to_numpy()[rows],
+            strict=True,
+        ):
             me = mine[int(member)]
             if me is not None:
                 pair = (me, int(peer)) if op == "Send" else (int(peer), me)
@@ -228,7 +272,9 @@ class _Finder:
                 found.append(self._pair(group, members[sender], members[receiver], sends, receives))
         return [call for call in found if call is not None]
 
-    def _pair(self, group: Group, sender: Communicator, receiver: Communicator, sends: list[int], receives: list[int]) -> StuckCall | None:
+    def _pair(
+        self, group: Group, sender: Communicator, receiver: Communicator, sends: list[int], receives: list[int]
+    ) -> StuckCall | None:
         waiter, peer = (sender, receiver) if len(sends) > len(receives) else (receiver, sender)
         rank, other = waiter.process.rank, peer.process.rank
         if rank is None or other is None or (waiter.ended is not None and peer.ended is not None):
@@ -239,8 +285,18 @@ class _Finder:
         op, wanted = ("send", "recv") if waiter is sender else ("recv", "send")
         lost = set(peer.process.files) & self._lost
         return StuckCall(
-            group.name, group.size, tuple(sorted((rank, other))), seq, op, (rank,), (other,), {}, Parting.P2P,
-            odd=tuple(sorted((rank, other))), reliable=not lost,
-            expected=f"{op} number {seq + 1} between rank {rank} and rank {other}", found=f"no {wanted} on rank {other}",
+            group=group.name,
+            group_size=group.size,
+            members=tuple(sorted((rank, other))),
+            seq=seq,
+            op=op,
+            arrived=(rank,),
+            missing=(other,),
+            differing={},
+            parting=Parting.P2P,
+            odd=tuple(sorted((rank, other))),
+            reliable=not lost,
+            expected=f"{op} number {seq + 1} between rank {rank} and rank {other}",
+            found=f"no {wanted} on rank {other}",
             evidence=(call.evidence(f"rank {rank} waits in this {op}; rank {other} made no matching {wanted}"),),
-        )  # fmt: skip
+        )

@@ -118,9 +118,7 @@ class _Identifier:
         by_writer, processes = self._processes()
         ranks, duplicates = self._ranks(processes)
         processes.sort(key=lambda p: (p.rank is None, p.rank or 0, p.host or "", p.pid or 0, p.files))
-        return Identity(
-            tuple(processes), by_writer, ranks, self._world_size, duplicates, tuple(self._warnings)
-        )
+        return Identity(tuple(processes), by_writer, ranks, self._world_size, duplicates, tuple(self._warnings))
 
     # --- writers to nodes -------------------------------------------------------------------------------
 
@@ -291,7 +289,7 @@ def _event_claims(event: Event, world: int | None) -> Iterator[tuple[int, str]]:
 
 
 def failure_table(sources: Iterable[ParsedSource]) -> dict[int, int]:
-    """pid -> global rank from torchrun's ChildFailedError tables (``rank : 2 (local_rank: 2)``, ``exitcode : -9 (pid: 8097)``)."""
+    """pid -> global rank, from torchrun's ChildFailedError tables (``rank : 2 (local_rank: 2)``, ``exitcode : -9 (pid: 8``)."""
     ranks: dict[int, int] = {}
     for source in sources:
         current: int | None = None

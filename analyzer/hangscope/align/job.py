@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from hangscope.align.attempts import last_attempt
 from hangscope.align.calls import CallTable, number_calls
 from hangscope.align.collectives import StuckCall, find_stuck_calls
-from hangscope.align.grouptables import communicator_rows, membership_rows
 from hangscope.align.groups import Communicator, Group, find_communicators, find_groups
+from hangscope.align.grouptables import communicator_rows, membership_rows
 from hangscope.align.identity import Identity, Process, identify, writer_key
 from hangscope.align.versions import Versions, find_versions
 from hangscope.align.waits import Waits, follow_waits
@@ -145,7 +145,7 @@ def align(sources: Sequence[ParsedSource], unreadable: Iterable[SourceRecord] = 
         parsed=tuple(kept),
         sources=tuple(sorted([*(s.record for s in sources), *unreadable], key=lambda record: record.file)),
         lost_tails=lost,
-        warnings=tuple([*warnings, *identity.warnings]),
+        warnings=(*warnings, *identity.warnings),
         by_writer=identity.by_writer,
         _owner=owner,
     )

@@ -40,10 +40,13 @@ def follow_waits(stuck: Sequence[StuckCall]) -> Waits:
     return Waits(tuple(roots), tuple(cycles))
 
 
-def _cycles(calls: Sequence[StuckCall], arrived: Sequence[frozenset[int]]) -> list[tuple[tuple[StuckCall, ...], tuple[int, ...]]]:
+def _cycles(
+    calls: Sequence[StuckCall], arrived: Sequence[frozenset[int]]
+) -> list[tuple[tuple[StuckCall, ...], tuple[int, ...]]]:
     """Pairs and longer rings of calls that wait for each other; each call belongs to one ring at most."""
     edges = {
-        i: [j for j in range(len(calls)) if j != i and not arrived[j].isdisjoint(calls[i].missing)] for i in range(len(calls))
+        i: [j for j in range(len(calls)) if j != i and not arrived[j].isdisjoint(calls[i].missing)]
+        for i in range(len(calls))
     }
     found = []
     seen: set[int] = set()
@@ -83,5 +86,9 @@ def _crosswise(ring: tuple[StuckCall, ...]) -> tuple[int, ...]:
         sides.append(tuple(sorted(set(call.missing) & set(there.arrived))))
     sides = [side for side in sides if side]
     if any(call.parting is Parting.P2P for call in ring):
-        return tuple(sorted({rank for side in sides for rank in side} | {r for c in ring if c.parting is Parting.P2P for r in c.odd}))
+        return tuple(
+            sorted(
+                {rank for side in sides for rank in side} | {r for c in ring if c.parting is Parting.P2P for r in c.odd}
+            )
+        )
     return min(sides, key=lambda side: (len(side), tuple(-rank for rank in side)), default=())

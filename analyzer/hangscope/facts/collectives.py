@@ -12,11 +12,15 @@ from hangscope.model import Fact, Value
 _FIELDS = ("seq", "op", "expected", "found", "tie", "reliable", "arrived", "missing")
 KINDS = {
     "call_missing": FactKind(_FIELDS, "Ranks that wait nowhere else have not made a call in which their peers wait."),
-    "call_skipped": FactKind(_FIELDS, "A rank left out a call that its peers made: its later calls are theirs, shifted."),
+    "call_skipped": FactKind(
+        _FIELDS, "A rank left out a call that its peers made: its later calls are theirs, shifted."
+    ),
     "call_extra": FactKind(_FIELDS, "A rank made a call that its peers did not make; after it the calls agree again."),
     "call_op_differs": FactKind(_FIELDS, "At one call of a group a rank called another operation, root or reduction."),
     "call_size_differs": FactKind(_FIELDS, "At one call of a group a rank called with another count or data type."),
-    "p2p_call_unmatched": FactKind(_FIELDS, "A send has no recv at its peer, or a recv no send, and nothing else holds the peer."),
+    "p2p_call_unmatched": FactKind(
+        _FIELDS, "A send has no recv at its peer, or a recv no send, and nothing else holds the peer."
+    ),
     "wait_cycle": FactKind(("groups", "size"), "Ranks wait for each other across two or more communicators."),
 }
 _BY_PARTING = {
@@ -49,7 +53,16 @@ def _cycles(job: Job) -> Iterator[Fact]:
             continue
         evidence = tuple(line for call in ring for line in call.evidence[:4])
         groups = tuple(call.group for call in ring)
-        yield Fact("wait_cycle", {"groups": groups, "size": len(ring)}, ranks, _hosts(job, ranks), groups[0], waiting, None, evidence)
+        yield Fact(
+            "wait_cycle",
+            {"groups": groups, "size": len(ring)},
+            ranks,
+            _hosts(job, ranks),
+            groups[0],
+            waiting,
+            None,
+            evidence,
+        )
 
 
 def _fact(kind: str, call: StuckCall, ranks: tuple[int, ...], job: Job) -> Fact:

@@ -12,7 +12,8 @@ from hangscope.model import Evidence, Fact, Line
 KINDS = {
     "job_ended_well": FactKind(("ended", "size"), "Every rank that left lines destroyed its communicators in order."),
     "job_runs_well": FactKind(
-        ("ranks_ready", "size"), "Every rank of the world completed its init, and all made the same calls as far as the logs go."
+        ("ranks_ready", "size"),
+        "Every rank of the world completed its init, and all made the same calls as far as the logs go.",
     ),
     "teardown_incomplete": FactKind(
         ("ended", "size"), "Some ranks destroyed the world's communicator, others made the same calls and did not."
@@ -46,11 +47,15 @@ def find(job: Job) -> Iterator[Fact]:
 def _teardown(job: Job, ended: list[Communicator], left: list[Communicator]) -> Fact:
     ranks = tuple(sorted({m.process.rank for m in left if m.process.rank is not None}))
     hosts = tuple(sorted({m.process.host for m in left if m.process.host}))
-    evidence = tuple(_evidence(line, "the last line of a rank that did not end") for m in left[:4] if (line := m.process.last_line))
+    evidence = tuple(
+        _evidence(line, "the last line of a rank that did not end") for m in left[:4] if (line := m.process.last_line)
+    )
     done = tuple(_evidence(line, "this rank ended in order") for m in ended[:4] if (line := m.ended))
     affected = tuple(sorted({m.process.rank for m in ended if m.process.rank is not None}))
     size = job.world_size or len(ended) + len(left)
-    return Fact("teardown_incomplete", {"ended": len(ended), "size": size}, ranks, hosts, "", affected, None, (*done, *evidence))
+    return Fact(
+        "teardown_incomplete", {"ended": len(ended), "size": size}, ranks, hosts, "", affected, None, (*done, *evidence)
+    )
 
 
 def _fact(kind: str, fields: dict[str, int], world: list[Communicator], evidence: tuple[Evidence, ...]) -> Fact:

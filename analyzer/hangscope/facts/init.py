@@ -20,13 +20,19 @@ KINDS = {
         ("absent", "came", "size", "group_name"),
         "A communicator waits in its init: some of its ranks never printed Init START, and left no other line.",
     ),
-    "init_stuck": FactKind(("came", "size", "group_name"), "All ranks began a communicator's init and none completed it."),
+    "init_stuck": FactKind(
+        ("came", "size", "group_name"), "All ranks began a communicator's init and none completed it."
+    ),
     "init_partly_complete": FactKind(
         ("complete", "size", "group_name"), "Some ranks completed a communicator's init, others began it and did not."
     ),
-    "init_silent": FactKind(("processes",), "Processes whose last NCCL line is the choice of the network: they wait in the bootstrap."),
+    "init_silent": FactKind(
+        ("processes",), "Processes whose last NCCL line is the choice of the network: they wait in the bootstrap."
+    ),
 }
-_BOOTSTRAP_KINDS = frozenset({"network_chosen", "bootstrap_interface", "net_plugin_loaded", "socket_interfaces", "ib_devices"})
+_BOOTSTRAP_KINDS = frozenset(
+    {"network_chosen", "bootstrap_interface", "net_plugin_loaded", "socket_interfaces", "ib_devices"}
+)
 
 
 def find(job: Job) -> Iterator[Fact]:
@@ -36,7 +42,7 @@ def find(job: Job) -> Iterator[Fact]:
         if begun and not any(m.complete for m in group.members):
             yield _unfinished(job, group, begun)
         elif begun and any(m.complete is None for m in begun):
-            yield _partly(job, group, begun)
+            yield _partly(group, begun)
     waiting = [p for p in job.processes if _waits_in_bootstrap(p)]
     if waiting and not any(m.start or m.complete for m in job.communicators):
         yield _silent(waiting)
@@ -48,14 +54,24 @@ def _unfinished(job: Job, group: Group, begun: list[Communicator]) -> Fact:
     is_world = group.size == job.world_size
     ranks = absent if is_world else ()
     evidence = tuple(_line(m.start, f"rank {m.group_rank} of {group.size} came") for m in begun[:8])
-    fields: dict[str, Value] = {"absent": absent, "came": len(group.members), "size": group.size, "group_name": group.name}
+    fields: dict[str, Value] = {
+        "absent": absent,
+        "came": len(group.members),
+        "size": group.size,
+        "group_name": group.name,
+    }
     if not absent:
-        return Fact("init_stuck", {k: v for k, v in fields.items() if k != "absent"}, (), (), group.name, came, None, evidence)
-    last = tuple(_last(m.process) for m in begun[:4] if m.process.last_line is not None)
-    return Fact("init_rank_absent", fields, ranks, _missing_host(job, group, absent), group.name, came, None, (*last, *evidence))
+        return Fact(
+            "init_stuck", {k: v for k, v in fields.items() if k != "absent"}, (), (), group.name, came, None, evidence
+        )
+    chosen = (_waiting(m.process) for m in begun[:4])
+    last = tuple(line for line in chosen if line is not None)
+    return Fact(
+        "init_rank_absent", fields, ranks, _missing_host(group, absent), group.name, came, None, (*last, *evidence)
+    )
 
 
-def _partly(job: Job, group: Group, begun: list[Communicator]) -> Fact:
+def _partly(group: Group, begun: list[Communicator]) -> Fact:
     late = [m for m in begun if m.complete is None]
     ranks = tuple(sorted({m.process.rank for m in late if m.process.rank is not None}))
     hosts = tuple(sorted({m.process.host for m in late if m.process.host}))
@@ -65,7 +81,7 @@ def _partly(job: Job, group: Group, begun: list[Communicator]) -> Fact:
     return Fact("init_partly_complete", fields, ranks, hosts, group.name, others, None, evidence)
 
 
-def _missing_host(job: Job, group: Group, absent: tuple[int, ...]) -> tuple[str, ...]:
+def _missing_host(group: Group, absent: tuple[int, ...]) -> tuple[str, ...]:
     """The host of absent ranks, when their neighbours on both sides are of one host (ranks are numbered host by host)."""
     hosts = {m.group_rank: m.process.host for m in group.members if m.process.host}
     found = set()
@@ -82,10 +98,19 @@ def _waits_in_bootstrap(process: Process) -> bool:
     return bool(said) and said[-1].kind in _BOOTSTRAP_KINDS
 
 
+def _waiting(process: Process) -> Evidence | None:
+    """The line that shows where the process waits: the choice of the network, which comes just before the bootstrap."""
+    event = next((e for e in reversed(process.events) if e.kind == "network_chosen"), None)
+    if event is not None:
+        return evidence_of(event, "after this it waits for the others")
+    return _last(process) if process.last_line is not None else None
+
+
 def _silent(waiting: list[Process]) -> Fact:
     hosts = tuple(sorted({p.host for p in waiting if p.host}))
     evidence = tuple(
-        evidence_of(next(e for e in reversed(p.events) if e.kind in _BOOTSTRAP_KINDS), "the last it said") for p in waiting[:8]
+        evidence_of(next(e for e in reversed(p.events) if e.kind in _BOOTSTRAP_KINDS), "the last it said")
+        for p in waiting[:8]
     )
     return Fact("init_silent", {"processes": len(waiting)}, (), hosts, "", (), None, evidence)
 

@@ -18,7 +18,8 @@ from hangscope.model import Event, Evidence, Fact, Value
 
 KINDS = {
     "ras_rank_behind": FactKind(
-        ("call", "operation", "others", "with_logs"), "A RAS report names a rank that launched fewer collectives than most."
+        ("call", "operation", "others", "with_logs"),
+        "A RAS report names a rank that launched fewer collectives than most.",
     ),
     "ras_rank_silent": FactKind(("unanswered", "with_logs"), "A RAS report names ranks whose process does not answer."),
     "ras_host_silent": FactKind(("unanswered", "with_logs"), "All ranks of one host do not answer RAS, all others do."),
@@ -99,7 +100,9 @@ def _silent(job: Job, block: _Block, *, with_logs: bool) -> Iterator[Fact]:
     of_host = {rank for rank, process in job.ranks.items() if process.host in hosts}
     if len(hosts) == 1 and len(job.hosts) > 1 and of_host <= set(named) and len(of_host) > 1 and set(named) == of_host:
         everyone = tuple(sorted(of_host))
-        yield Fact("ras_host_silent", fields, everyone, hosts, "", tuple(sorted(set(job.ranks) - of_host)), None, evidence)
+        yield Fact(
+            "ras_host_silent", fields, everyone, hosts, "", tuple(sorted(set(job.ranks) - of_host)), None, evidence
+        )
     else:
         yield Fact("ras_rank_silent", fields, ranks, hosts, "", affected, None, evidence)
 

@@ -20,10 +20,22 @@ KINDS = {
     "rank_vanished": FactKind(
         ("witnesses", "last_words"), "A rank stopped calling, said nothing, and peers saw its connections close."
     ),
-    "host_vanished": FactKind(("witnesses", "ranks_there"), "All ranks of one host stopped in that way; ranks of other hosts did not."),
-    "rank_aborted": FactKind(("api",), "A rank aborted its communicator by itself: no error of its own came before, and its peers still called."),
+    "host_vanished": FactKind(
+        ("witnesses", "ranks_there"), "All ranks of one host stopped in that way; ranks of other hosts did not."
+    ),
+    "rank_aborted": FactKind(
+        ("api",),
+        "A rank aborted its communicator by itself: no error of its own came before, and its peers still called.",
+    ),
 }
-LOSS_KINDS = ("peer_closed", "peer_io_failed", "proxy_socket_lost", "local_peer_lost", "local_rank_closed", "gloo_peer_closed")
+LOSS_KINDS = (
+    "peer_closed",
+    "peer_io_failed",
+    "proxy_socket_lost",
+    "local_peer_lost",
+    "local_rank_closed",
+    "gloo_peer_closed",
+)
 """What a rank prints when a peer's connection is lost."""
 _OWN_REASONS = ("exception", "nccl_call_failed", "cuda_error")
 _ABORTS = ("abort_called",)
@@ -57,12 +69,28 @@ def _gone(job: Job, gone: tuple[int, ...], losses: list[Event]) -> Iterator[Fact
     hosts = tuple(sorted({h for r in gone if (h := job.ranks[r].host)}))
     time = min((e.time for e in losses if e.time is not None), default=None)
     words = last[0].text if last else ""
-    yield Fact("rank_vanished", {"witnesses": witnesses, "last_words": words}, gone, hosts, "", affected, time, (*loss, *last, *waits))
+    yield Fact(
+        "rank_vanished",
+        {"witnesses": witnesses, "last_words": words},
+        gone,
+        hosts,
+        "",
+        affected,
+        time,
+        (*loss, *last, *waits),
+    )
     by_host = {h: {r for r, p in job.ranks.items() if p.host == h} for h in hosts}
     whole = [h for h in hosts if by_host[h] <= set(gone)]
     if len(whole) == 1 and len(gone) > 1 and set(gone) == by_host[whole[0]] and len(job.hosts) > 1:
         yield Fact(
-            "host_vanished", {"witnesses": witnesses, "ranks_there": gone}, gone, hosts, "", affected, time, (*loss, *last)
+            "host_vanished",
+            {"witnesses": witnesses, "ranks_there": gone},
+            gone,
+            hosts,
+            "",
+            affected,
+            time,
+            (*loss, *last),
         )
 
 
@@ -78,10 +106,23 @@ def _aborted_first(process: Process) -> bool:
 
 def _abort(job: Job, rank: int) -> Fact:
     process = job.ranks[rank]
-    first = next(e for e in process.events if e.kind in _ABORTS or (e.kind == "comm_teardown" and e.fields.get("action") == "Abort"))
+    first = next(
+        e
+        for e in process.events
+        if e.kind in _ABORTS or (e.kind == "comm_teardown" and e.fields.get("action") == "Abort")
+    )
     affected = tuple(sorted(set(job.ranks) - {rank}))
     hosts = (process.host,) if process.host else ()
-    return Fact("rank_aborted", {"api": first.kind}, (rank,), hosts, "", affected, first.time, (evidence_of(first, "it aborted by itself"),))
+    return Fact(
+        "rank_aborted",
+        {"api": first.kind},
+        (rank,),
+        hosts,
+        "",
+        affected,
+        first.time,
+        (evidence_of(first, "it aborted by itself"),),
+    )
 
 
 def _gave_reason(process: Process) -> bool:

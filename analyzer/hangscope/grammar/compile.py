@@ -69,7 +69,7 @@ def literal_pattern(token: str) -> str:
 
 
 def _unquote(token: str) -> str:
-    body = token[:-1] if token.endswith("i") else token
+    body = token.removesuffix("i")
     return body[1:-1].encode("latin-1", "backslashreplace").decode("unicode_escape") if "\\" in body else body[1:-1]
 
 

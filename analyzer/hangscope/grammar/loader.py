@@ -6,16 +6,14 @@ import functools
 import json
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from lark import Lark, Tree
+from lark.exceptions import LarkError
 
 from hangscope.errors import GrammarError
+from hangscope.grammar.compile import Definitions, compile_start, literal_pattern
 from hangscope.grammar.matcher import Grammar, GrammarSet, Sample
 from hangscope.resources import grammars_dir
-
-if TYPE_CHECKING:
-    from lark import Lark
-
-    from hangscope.grammar.compile import Definitions
 
 _HEADER = re.compile(r"//\s*(?P<key>source|about|anchors)\s*:\s*(?P<value>.*)")
 _SAMPLE = re.compile(r"//\s?(?:match (?P<kind>\w+)|(?P<no>no-match)):[ ]?(?P<text>.*)")
@@ -41,8 +39,6 @@ def load_set() -> GrammarSet:
 
 def load_grammar(path: Path, base: Path) -> Grammar:
     """One grammar file, with the terminals of the base file."""
-    from hangscope.grammar.compile import compile_start
-
     text = path.read_text(encoding="utf-8")
     header = {m["key"]: m["value"].strip() for line in text.splitlines() if (m := _HEADER.match(line))}
     for key in ("source", "about", "anchors"):
@@ -50,7 +46,14 @@ def load_grammar(path: Path, base: Path) -> Grammar:
             raise GrammarError(f"{path.name}: the header comment lacks '// {key}:'")
     definitions = _definitions(path.name, text, base)
     anchors = tuple(anchor.strip(" ") for anchor in header["anchors"].split(" | ") if anchor.strip())
-    return Grammar(header["source"], header["about"], anchors, compile_start(definitions), _samples(path.name, text), path.name)
+    return Grammar(
+        header["source"],
+        header["about"],
+        anchors,
+        compile_start(definitions),
+        samples=_samples(path.name, text),
+        file=path.name,
+    )
 
 
 def _samples(file: str, text: str) -> tuple[Sample, ...]:
@@ -74,17 +77,10 @@ def _samples(file: str, text: str) -> tuple[Sample, ...]:
 
 @functools.cache
 def _meta_parser() -> Lark:
-    from lark import Lark
-
     return Lark.open_from_package("lark", "lark.lark", ["grammars"], parser="lalr", maybe_placeholders=False)
 
 
 def _definitions(name: str, text: str, base: Path) -> Definitions:
-    from lark import Tree
-    from lark.exceptions import LarkError
-
-    from hangscope.grammar.compile import Definitions, literal_pattern
-
     definitions = Definitions(name)
     if base.name != name:
         definitions.terminals.update(_definitions(base.name, base.read_text(encoding="utf-8"), base).terminals)

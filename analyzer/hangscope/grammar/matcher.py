@@ -79,6 +79,7 @@ class Grammar:
         about: str,
         anchors: tuple[str, ...],
         alternatives: tuple[Alternative, ...],
+        *,
         samples: tuple[Sample, ...] = (),
         file: str = "",
     ) -> None:

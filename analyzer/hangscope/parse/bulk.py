@@ -53,8 +53,21 @@ class CallReader:
             code = columns.writer_code(WriterKey(self._file, "", writer[0], int(writer[1])))
             self._codes[writer] = code
         call, op_count, count, dtype, redop, root, comm, nranks = found.group(*_FIELDS)
+        op = columns.op_code(call)
         columns.append(
-            code, call, int(op_count, 16), int(count), int(dtype), int(redop), int(root), pointer(comm), int(nranks), number, _NAN
+            (
+                code,
+                op,
+                int(op_count, 16),
+                int(count),
+                int(dtype),
+                int(redop),
+                int(root),
+                pointer(comm),
+                int(nranks),
+                number,
+                _NAN,
+            )
         )
         return columns.writers[code]
 
@@ -68,17 +81,19 @@ class CallReader:
         time = event.line.time
         columns = self.columns
         columns.append(
-            columns.writer_code(key),
-            str(event.fields.get("call", "")),
-            number("op_count"),
-            number("count"),
-            number("dtype"),
-            number("reduce_op"),
-            number("root"),
-            pointer(str(event.fields.get("comm", ""))),
-            number("nranks"),
-            event.line.number,
-            _NAN if time is None else time,
+            (
+                columns.writer_code(key),
+                columns.op_code(str(event.fields.get("call", ""))),
+                number("op_count"),
+                number("count"),
+                number("dtype"),
+                number("reduce_op"),
+                number("root"),
+                pointer(str(event.fields.get("comm", ""))),
+                number("nranks"),
+                event.line.number,
+                _NAN if time is None else time,
+            )
         )
 
 

@@ -13,7 +13,7 @@ from hangscope.parse.columns import WriterKey
 from hangscope.parse.source import ParsedSource, WriterInfo
 from hangscope.parse.tracebacks import ExceptionRecord, TracebackAssembler
 from hangscope.sources.decode import RawLine, read_raw_lines
-from hangscope.sources.container import Input
+from hangscope.sources.inputs import Input
 from hangscope.sources.origin import hints
 from hangscope.sources.sniff import Kind, sniff
 from hangscope.sources.unwrap import Unwrapper
@@ -65,7 +65,7 @@ class _Reader:
             size, complete = raw.end, raw.complete
         for assembler in self._assemblers.values():
             self._take_exception(assembler.flush())
-        return self._finish(size, complete)
+        return self._finish(size, complete=complete)
 
     def failed(self, error: Exception) -> ParsedSource:
         """What could be read before the error, with the error in its record."""
@@ -150,8 +150,9 @@ class _Reader:
             self._writer(key)
         self._events.append(Event("python", "exception", fields, line))
 
-    def _finish(self, size: int, complete: bool) -> ParsedSource:
+    def _finish(self, size: int, *, complete: bool) -> ParsedSource:
         name = self._name
+        self._calls.columns.flush()
         self._events.sort(key=lambda event: event.line.number)
         record = SourceRecord(name, "log" if self._lines else "empty", self._lines, size, self._unrecognized)
         return ParsedSource(

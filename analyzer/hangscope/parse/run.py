@@ -10,7 +10,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from hangscope.grammar import load_set
 from hangscope.parse.reader import read_input
 from hangscope.parse.source import ParsedSource
-from hangscope.sources.container import Input
+from hangscope.sources.inputs import Input
 
 Progress = Callable[[int, int], None]
 """Called with the bytes read so far and the bytes in all."""
@@ -18,7 +18,9 @@ Progress = Callable[[int, int], None]
 _WORTH_A_POOL = 8 << 20
 
 
-def read_inputs(inputs: Sequence[Input], jobs: int | None = None, progress: Progress | None = None) -> list[ParsedSource]:
+def read_inputs(
+    inputs: Sequence[Input], jobs: int | None = None, progress: Progress | None = None
+) -> list[ParsedSource]:
     """Reads every input; results are in the order of the inputs, whatever order they were read in.
 
     Args:

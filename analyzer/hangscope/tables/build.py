@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
-import pandas as pd
-
-from hangscope.model import Event
 from hangscope.tables.schema import frame
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from hangscope.model import Event
 
 _ENVIRONMENT = ("nccl_setting", "environment_print", "environment_setting")
 _HOST_SOURCES = ("kernel", "scheduler")

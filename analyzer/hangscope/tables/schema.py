@@ -61,7 +61,11 @@ SCHEMA: dict[str, tuple[Column, ...]] = {
         Column("time", "float64", "seconds, NaN when the line has no time"),
         Column("process", "int64", "index of the process in job.processes"),
         Column("member", "int64", "index of the communicator object"),
-        Column("seq", "int64", "number of the call on its communicator object, from 0; sends and receives apart for each peer"),
+        Column(
+            "seq",
+            "int64",
+            "number of the call on its communicator object, from 0; sends and receives apart for each peer",
+        ),
         Column("op", "category", "operation, as NCCL spells it"),
         Column("op_count", "int64", "NCCL's opCount: not comparable between ranks"),
         Column("count", "int64", "elements, as given to the call"),
