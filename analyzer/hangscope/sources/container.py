@@ -19,7 +19,7 @@ _MAGIC = 64
 _MAX_LAYERS = 2
 # the window that `zstd --ultra --long=27` writes and every zstd reads; more is refused
 _ZSTD_WINDOW = 1 << 27
-DAMAGE = (lzma.LZMAError, zlib.error, zstandard.ZstdError, gzip.BadGzipFile)
+_DAMAGE = (lzma.LZMAError, zlib.error, zstandard.ZstdError)
 
 
 class ContainerError(OSError):
@@ -56,16 +56,22 @@ class _Decompressing(Protocol):
 def decompressed(stream: io.BufferedReader, size: int, limits: Limits) -> io.BufferedReader:
     """The stream with up to two layers of compression taken off, as its magic bytes tell.
 
+    Damage or a broken limit raises `ContainerError`, here or when the result is read.
+
     Args:
         stream: closed with the result.
         size: how many bytes it has; 0 when unknown.
         limits: reading beyond them raises `ContainerError`.
     """
-    for _ in range(_MAX_LAYERS):
-        name = compression(stream.peek(_MAGIC)[:_MAGIC])
-        if name is None:
-            break
-        stream = _layer(name, stream, limits.bound(size))
+    try:
+        for _ in range(_MAX_LAYERS):
+            name = compression(stream.peek(_MAGIC)[:_MAGIC])
+            if name is None:
+                break
+            stream = _layer(name, stream, limits.bound(size))
+    except BaseException:
+        stream.close()
+        raise
     return stream
 
 
@@ -100,7 +106,10 @@ def _bounded(read: Read, bound: int) -> Read:
         except EOFError:
             # the copy of a log that was still being written
             return b""
-        except DAMAGE as error:
+        except (*_DAMAGE, OSError) as error:
+            # bz2 says it with a bare OSError; one with a number is the disk's
+            if isinstance(error, ContainerError) or getattr(error, "errno", None) is not None:
+                raise
             raise ContainerError(f"damaged compressed data: {error}") from error
         given += len(data)
         if given > bound:
