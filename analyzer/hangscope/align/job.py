@@ -12,6 +12,7 @@ from hangscope.align.collectives import StuckCall, find_stuck_calls
 from hangscope.align.groups import Communicator, Group, find_communicators, find_groups
 from hangscope.align.grouptables import communicator_rows, membership_rows
 from hangscope.align.identity import Identity, Process, identify, writer_key
+from hangscope.align.limits import limits
 from hangscope.align.versions import Versions, find_versions
 from hangscope.align.waits import Waits, follow_waits
 from hangscope.model import Event, SourceRecord
@@ -108,7 +109,7 @@ class Job:
         return tuple(sorted(set(range(self.world_size)) - set(self.ranks)))
 
 
-def align(sources: Sequence[ParsedSource], unreadable: Iterable[SourceRecord] = ()) -> Job:
+def align(sources: Sequence[ParsedSource], unreadable: Sequence[SourceRecord] = ()) -> Job:
     """Aligns what was read into one job.
 
     Args:
@@ -145,7 +146,7 @@ def align(sources: Sequence[ParsedSource], unreadable: Iterable[SourceRecord] = 
         parsed=tuple(kept),
         sources=tuple(sorted([*(s.record for s in sources), *unreadable], key=lambda record: record.file)),
         lost_tails=lost,
-        warnings=(*warnings, *identity.warnings),
+        warnings=(*warnings, *limits(sources, unreadable, identity, lost), *identity.warnings),
         by_writer=identity.by_writer,
         _owner=owner,
     )

@@ -7,10 +7,14 @@ from collections.abc import Iterator
 from hangscope.align.groups import Communicator
 from hangscope.align.job import Job
 from hangscope.facts import FactKind
+from hangscope.facts.collect import evidence_of
 from hangscope.model import Evidence, Fact, Line
 
 KINDS = {
     "job_ended_well": FactKind(("ended", "size"), "Every rank that left lines destroyed its communicators in order."),
+    "job_said_done": FactKind(
+        ("ranks_done",), "The program itself says that its run ended, on every rank that says anything."
+    ),
     "job_runs_well": FactKind(
         ("ranks_ready", "size"),
         "Every rank of the world completed its init, and all made the same calls as far as the logs go.",
@@ -31,6 +35,7 @@ def find(job: Job) -> Iterator[Fact]:
     if job.ranks and silent and len(job.ranks) < _FEW * size:
         known = tuple(sorted(job.ranks))
         yield Fact("ranks_without_evidence", {"known": known, "size": size}, (), (), "", silent)
+    yield from _said_done(job)
     if not world or job.stuck or silent:
         return
     ended = [m for m in world if m.ended is not None and m.end_action != "Abort"]
@@ -42,6 +47,16 @@ def find(job: Job) -> Iterator[Fact]:
     elif all(m.complete is not None for m in world):
         evidence = tuple(_evidence(line, "init complete") for m in world[:4] if (line := m.complete))
         yield _fact("job_runs_well", {"ranks_ready": len(world), "size": size}, world, evidence)
+
+
+def _said_done(job: Job) -> Iterator[Fact]:
+    """The program's own last words ("training complete"): by rank when they have one, else for the whole job."""
+    said = job.events.of("run_ended")
+    done = {event.rank for event in said if event.rank is not None}
+    if not said or job.stuck or (done and done != set(job.ranks)):
+        return
+    evidence = tuple(evidence_of(event, "the program says it is done") for event in said[-4:])
+    yield Fact("job_said_done", {"ranks_done": tuple(sorted(done))}, evidence=evidence)
 
 
 def _teardown(job: Job, ended: list[Communicator], left: list[Communicator]) -> Fact:

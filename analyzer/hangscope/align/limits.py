@@ -1,0 +1,67 @@
+"""Says what limits the analysis: ranks without lines, empty files, lost tails, inputs that were not read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from hangscope.align.identity import Identity
+from hangscope.model import SourceRecord
+from hangscope.parse.source import ParsedSource
+from hangscope.sources.origin import hints
+
+_MAX_NAMES = 4
+_UNREAD = {
+    "json": "JSON documents (flight recorder, RAS)",
+    "pickle": "pickled dumps (flight recorder)",
+}
+"""Kinds of input that are recognized and not analyzed."""
+
+
+def limits(
+    sources: Sequence[ParsedSource], unreadable: Sequence[SourceRecord], identity: Identity, lost: frozenset[str]
+) -> Iterator[str]:
+    """Warnings about the evidence as a whole, the gravest first."""
+    failed = [record.file for record in unreadable] + [s.record.file for s in sources if s.record.error is not None]
+    if failed:
+        yield f"{_count(failed, 'input')} could not be read: {_names(failed)}"
+    yield from _silent_ranks(sources, identity)
+    if lost:
+        yield (
+            f"{_count(list(lost), 'file')} may lack the last lines, up to 4095 bytes: the output was block-buffered or cut "
+            f"({_names(sorted(lost))})"
+        )
+    for kind, what in _UNREAD.items():
+        unread = [s.record.file for s in sources if s.record.kind == kind and s.record.error is None]
+        if unread:
+            yield f"{what} are recognized and not read yet: {_names(unread)}"
+
+
+def _silent_ranks(sources: Sequence[ParsedSource], identity: Identity) -> Iterator[str]:
+    empty = [s.record.file for s in sources if s.empty and s.record.error is None and s.record.kind == "empty"]
+    if empty:
+        yield (
+            f"{_count(empty, 'file')} empty: {_names(empty)}. A rank that hangs before its first 4096 bytes of "
+            "block-buffered output leaves an empty file"
+        )
+    if identity.world_size is None or not identity.ranks:
+        return
+    missing = sorted(set(range(identity.world_size)) - set(identity.ranks))
+    named = {rank for file in empty if (rank := hints(file).rank) is not None}
+    rest = [rank for rank in missing if rank not in named]
+    if rest:
+        yield f"no line is known to come from {_ranks(rest)} of {identity.world_size}"
+
+
+def _ranks(ranks: Sequence[int]) -> str:
+    shown = ", ".join(str(rank) for rank in ranks[:8])
+    more = f" and {len(ranks) - 8} more" if len(ranks) > 8 else ""
+    return f"rank{'s' if len(ranks) > 1 else ''} {shown}{more}"
+
+
+def _count(names: Sequence[str], what: str) -> str:
+    return f"{len(names)} {what}{'' if len(names) == 1 else 's'}"
+
+
+def _names(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
+    return ", ".join(names[:_MAX_NAMES]) + more
