@@ -81,7 +81,7 @@ def _milestones(process: Process) -> set[str]:
 
 
 def _milestone_after(speaking: dict[int, Process], said: dict[int, Event]) -> set[str]:
-    """Kinds of which a rank must have printed all to count as past the setting: those before it, and the next; empty if unclear."""
+    """Kinds of which a rank must have printed all to count as past the setting: those before it, and the next."""
     after: set[str] = set()
     before: set[str] | None = None
     for number, event in said.items():
