@@ -13,7 +13,8 @@ from hangscope.sources.writer import Writer
 _MARKER = re.compile(r"(?:NCCL|CCOM|RCCL) (?P<level>INFO|WARN|ATTN|TRACE|CALL|ABORT|DIAG)(?![A-Z_]) ?")
 _WINDOW = 400
 _IDS = re.compile(r"(?:(?P<pid>\d{1,10}):(?P<tid>\d{1,10})|(?<=:)(?P<only>\d{1,10})) (?:\[(?P<dev>-?\d+)\] )?")
-_HOST_END = re.compile(r"[^\s:\[\]]{0,128}:$")
+# a header torn within "NCCL INFO" ends where the next line's host begins
+_HOST_END = re.compile(r"(?:(?<!\S)(?:NCCL|INFO|WARN)(?=[a-z\d]))?(?P<host>[^\s:\[\]]{0,128}):$")
 # file.cc:123 (func), or a plugin's function with its signature in the file slot; TRACE has a time before it
 _PLACE = re.compile(r"(?P<file>\S.*?:\d+)(?: \([^)]*\))? ")
 _TORN_HEAD = re.compile(r".{0,40}?(?:^|[\s\d])\[-?\d+\] (?:\S{1,80}:\d+(?: \([^)]*\))? )?$")
@@ -117,9 +118,9 @@ def _nccl_header(text: str, floor: int, marker: re.Match[str], before: Writer) -
         single = ids["only"] is not None
         if (single and (host is None or marker["level"] != "DIAG")) or (host is None and ids["dev"] is None):
             continue
-        start = host.start() if host else ids.start()
+        start = host.start("host") if host else ids.start()
         writer = _nccl_writer(before, marker["level"], place["file"] if place else None)
-        writer.host = (host[0][:-1] if host else "") or writer.host
+        writer.host = (host["host"] if host else "") or writer.host
         writer.pid = int(ids["pid"] or ids["only"])
         writer.tid = int(ids["tid"]) if ids["tid"] else None
         return Header(begin + start, marker.end(), writer)

@@ -60,7 +60,8 @@ class Unwrapper:
         self._styles = choose_styles(texts, year)
         self._heads.clear()
         for raw in sample:
-            self.lines(raw)
+            # for the names of hosts; not the short way, which does not count them
+            self._slow(raw)
         self._heads.clear()
         return itertools.chain(sample, lines)
 
@@ -102,7 +103,7 @@ class Unwrapper:
         """One line for each header, and one for text in front of the first that no launcher put there."""
         made: list[Line] = []
         for header in headers:
-            self._settle_host(text, header)
+            self._settle_host(text, position, header)
         for index, header in enumerate(headers):
             if index:
                 header.start = _before_tags(text, headers[index - 1].end, header)
@@ -145,7 +146,7 @@ class Unwrapper:
             into.rank, into.rank_source = writer.rank, writer.rank_source
         return True
 
-    def _settle_host(self, text: str, header: Header) -> None:
+    def _settle_host(self, text: str, position: int, header: Header) -> None:
         """Corrects a host that foreign text is glued to, or whose beginning is torn off, by hosts known already."""
         writer = header.writer
         host, pid = writer.host, writer.pid
@@ -160,19 +161,21 @@ class Unwrapper:
             return
         if text[header.start : header.end].partition(":")[0] != host:
             return
-        own = known[host] + self._hosts[host]
-        better = max(
-            (name for name in (*known, *self._hosts) if name != host and (host.endswith(name) or name.endswith(host))),
-            key=lambda name: (known[name], self._hosts[name], len(name)),
-            default=None,
-        )
-        if better is not None and (known[better] > known[host] or self._hosts[better] > max(2, 3 * own)):
+        if header.start == position or self._hosts[host]:
+            # only what begins a line is evidence for a new name
+            known[host] += 1
+            self._hosts[host] += 1
+        alike = [
+            name for name in (*known, *self._hosts) if name != host and (host.endswith(name) or name.endswith(host))
+        ]
+        if not alike:
+            return
+        better = max(alike, key=lambda name: (known[name], self._hosts[name], len(name)))
+        torn = host.isdecimal() and better.endswith(host)
+        if torn or known[better] > known[host] or self._hosts[better] > max(2, 3 * (known[host] + self._hosts[host])):
             writer.host = better
             if host.endswith(better):
                 header.start += len(host) - len(better)
-            return
-        known[host] += 1
-        self._hosts[host] += 1
 
     def _remember(self, text: str, line: Line) -> None:
         """The head of this line always means the same, so the next line with it needs no search."""
