@@ -6,9 +6,10 @@ import dataclasses
 from collections import defaultdict
 from collections.abc import Sequence
 
-from hangscope.parse.source import ParsedSource
+from hangscope.model import Value
+from hangscope.parse.source import ParsedSource, WriterInfo
 
-_RESTARTS = ("worker_group_restart",)
+_RESTARTS = ("worker_group_failed", "membership_changed")
 """Event kinds that say: the launcher starts the workers anew (torch's elastic agent)."""
 
 
@@ -44,16 +45,41 @@ def _run(source: ParsedSource) -> str:
 
 
 def _after_restart(source: ParsedSource, warnings: list[str]) -> ParsedSource:
-    """The events and calls behind the last restart line of the file, when something came after it."""
-    restarts = [event.line.number for event in source.events if event.kind in _RESTARTS]
-    if not restarts or restarts[-1] >= source.record.lines:
-        return source
-    cut = restarts[-1]
+    """What stands behind the last restart in the file, when something came after it."""
+    restarts = [e.line.number for e in source.events if e.kind in _RESTARTS and e.fields.get("attempts_left") != 0]
+    restarts += _new_processes(source)
+    cut = max((number for number in restarts if number < source.record.lines), default=0)
     after = [event for event in source.events if event.line.number > cut]
-    if not after:
+    if not cut or not after:
         return source
-    times = f"{len(restarts)} time{'s' if len(restarts) > 1 else ''}"
     warnings.append(
-        f"{source.record.file}: the workers were restarted {times}; what stands after line {cut} is analyzed"
+        f"{source.record.file}: the job was restarted; what stands after line {cut} is analyzed, not what is before"
     )
-    return dataclasses.replace(source, events=after)
+    writers = [writer for writer in source.writers if _last_number(writer) > cut]
+    return dataclasses.replace(source, events=after, writers=writers, calls=source.calls.after(cut))
+
+
+def _last_number(writer: WriterInfo) -> int:
+    return max(writer.last_call_line, writer.last_line.number if writer.last_line is not None else 0)
+
+
+def _new_processes(source: ParsedSource) -> list[int]:
+    """Lines before which a rank came back as another process, after the earlier one had fallen silent.
+
+    Two processes that claim one rank at the same time are another matter (a duplicate rank): there both go on.
+    """
+    spans = {(w.key.host, w.key.pid): (w.first_line, _last_number(w)) for w in source.writers if w.key.pid is not None}
+    owners: dict[tuple[Value, Value], tuple[str | None, int | None]] = {}
+    cuts = []
+    for event in source.events:
+        if event.kind != "comm_init_start" or event.fields.get("parent") is not None:
+            continue
+        seat = (event.fields.get("group_rank"), event.fields.get("nranks"))
+        process = (event.host, event.pid)
+        before = owners.setdefault(seat, process)
+        if before != process and before in spans and process in spans:
+            first = spans[process][0]
+            if first is not None and spans[before][1] < first.number:
+                cuts.append(first.number - 1)
+                owners[seat] = process
+    return cuts

@@ -91,7 +91,8 @@ class Call:
         """The call's log line as evidence; the buffers' addresses, which tell nothing, are left out."""
         text = (
             f"{self.process.host or ''}:{self.process.pid or ''} NCCL INFO {self.op}: opCount {self.op_count:x} ... "
-            f"count {self.count} datatype {self.dtype} op {self.redop} root {self.root} comm 0x{self.comm:x} [nranks={self.nranks}]"
+            f"count {self.count} datatype {self.dtype} op {self.redop} root {self.root} "
+            f"comm 0x{self.comm:x} [nranks={self.nranks}]"
         )
         return Evidence(Location(self.file, self.line), text, why)
 

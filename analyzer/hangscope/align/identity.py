@@ -8,6 +8,7 @@ claims. Sources that contradict each other become warnings, never silence.
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -160,6 +161,7 @@ class _Identifier:
                     self._claim(writer_key(event.line), rank, origin)
             self._claim_by_file(source)
         self._claim_by_failure_tables()
+        self._claim_by_rendezvous()
         self._claim_by_local_rank()
 
     def _claim(self, key: WriterKey, rank: int, source: str) -> None:
@@ -183,6 +185,15 @@ class _Identifier:
             roots = {self._union.find(node) for node in by_pid.get(pid, [])}
             if len(roots) == 1:
                 self._claims[next(iter(roots))].append(_Claim(rank, "failure-table"))
+
+    def _claim_by_rendezvous(self) -> None:
+        """torchrun's agent prints the global ranks of its workers (``global_ranks=[4, 5]``), by local rank."""
+        for source in self._sources:
+            ranks = _agent_ranks(source)
+            for writer in source.writers:
+                local_rank = writer.key.local_rank
+                if local_rank is not None and local_rank < len(ranks):
+                    self._claim(writer.key, ranks[local_rank], "rendezvous")
 
     def _claim_by_local_rank(self) -> None:
         """On a job of one host the local rank is the global rank."""
@@ -210,7 +221,11 @@ class _Identifier:
             _describe(process, key, self._writers[key], self._hints[key.file])
         for source in self._sources:
             for event in source.events:
-                by_writer[writer_key(event.line)].events.append(event)
+                process = by_writer[writer_key(event.line)]
+                process.events.append(event)
+                host = event.fields.get("host")
+                if event.kind == "environment_print" and process.host is None and isinstance(host, str):
+                    process.host = host
         return by_writer, list(ranked.values())
 
     def _decide_rank(self, process: Process, claims: list[_Claim]) -> None:
@@ -288,8 +303,14 @@ def _event_claims(event: Event, world: int | None) -> Iterator[tuple[int, str]]:
             yield rank, "environment"
 
 
+def _agent_ranks(source: ParsedSource) -> list[int]:
+    """The last ``global_ranks=[...]`` that the agent of this file printed."""
+    said = [e for e in source.events if e.kind == "rendezvous_value" and e.fields.get("result_name") == "global_ranks"]
+    return [int(number) for number in re.findall(r"\d+", str(said[-1].fields.get("value")))] if said else []
+
+
 def failure_table(sources: Iterable[ParsedSource]) -> dict[int, int]:
-    """pid -> global rank, from torchrun's ChildFailedError tables (``rank : 2 (local_rank: 2)``, ``exitcode : -9 (pid: 8``)."""
+    """pid -> global rank, from torchrun's ChildFailedError tables (lines ``rank : 2 ...``, ``exitcode : -9 (pid: 8)``)."""
     ranks: dict[int, int] = {}
     for source in sources:
         current: int | None = None

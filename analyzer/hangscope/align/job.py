@@ -21,7 +21,7 @@ from hangscope.parse.source import ParsedSource
 from hangscope.sources.origin import hints
 from hangscope.tables import Tables
 
-_ELASTIC = ("worker_failed", "closing_signal", "failure_rank", "launch_config", "rendezvous_result")
+_ELASTIC = ("worker_failed", "closing_signal", "failure_rank", "launch_started", "rendezvous_started", "omp_banner")
 
 
 class EventIndex:

@@ -27,8 +27,8 @@ def limits(
     yield from _silent_ranks(sources, identity)
     if lost:
         yield (
-            f"{_count(list(lost), 'file')} may lack the last lines, up to 4095 bytes: the output was block-buffered or cut "
-            f"({_names(sorted(lost))})"
+            f"{_count(list(lost), 'file')} may lack the last lines, up to 4095 bytes: "
+            f"the output was block-buffered or cut ({_names(sorted(lost))})"
         )
     for kind, what in _UNREAD.items():
         unread = [s.record.file for s in sources if s.record.kind == kind and s.record.error is None]

@@ -10,10 +10,16 @@ from hangscope.model import Event
 Version = str | tuple[str, ...] | None
 
 _KINDS = {
-    "nccl": (("nccl_version", "version"), ("ras_version", "version"), ("nccl_error", "nccl_version")),
-    "cuda": (("nccl_version", "cuda"), ("torch_version", "cuda")),
-    "torch": (("torch_version", "version"),),
-    "driver": (("driver_version", "version"), ("nvidia_smi", "driver")),
+    "nccl": (
+        ("nccl_version", "version"),
+        ("rccl_version", "version"),
+        ("ras_version", "version"),
+        ("process_group_environment", "nccl_version"),
+        ("torch_nccl_error", "nccl_version"),
+    ),
+    "cuda": (("nccl_version", "cuda"), ("ras_version", "cuda"), ("torch_version", "cuda")),
+    "torch": (("torch_version", "torch"),),
+    "driver": (("nvidia_smi_header", "driver"), ("driver_module", "driver")),
 }
 """Software -> (event kind, field) that state its version."""
 
@@ -39,8 +45,13 @@ def find_versions(events: Iterable[Event]) -> Versions:
         for software, field in wanted.get(event.kind, ()):
             value = event.fields.get(field)
             if isinstance(value, str) and value:
-                found[software].add(value)
+                found[software].add(_dotted(value))
     return Versions(**{software: _one_or_more(values) for software, values in found.items()})
+
+
+def _dotted(version: str) -> str:
+    """A version with dots: torch's build tags write CUDA 12.4 as ``cu124``."""
+    return f"{version[:-1]}.{version[-1]}" if version.isdigit() else version
 
 
 def _one_or_more(values: set[str]) -> Version:

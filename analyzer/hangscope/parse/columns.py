@@ -90,6 +90,16 @@ class CallColumns:
         self.time.extend(times)
         self._pending.clear()
 
+    def after(self, line: int) -> CallColumns:
+        """The rows of lines behind this one, as columns of their own."""
+        part = CallColumns()
+        part.writers, part.ops = self.writers, self.ops
+        start = next((row for row, number in enumerate(self.line) if number > line), len(self.line))
+        for mine, rows in zip(part._columns, self._columns, strict=True):
+            mine.extend(rows[start:])
+        part.time.extend(self.time[start:])
+        return part
+
     def op_code(self, call: str) -> int:
         """Index of an operation in `ops`, made when new."""
         code = self._op_index.get(call)
