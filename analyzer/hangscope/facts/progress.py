@@ -24,8 +24,8 @@ class Waiting:
     rank: int
     seq: int
     op: str
-    numel_in: int | None
-    numel_out: int | None
+    input_numel: int | None
+    output_numel: int | None
     shape: str
     timeout_ms: int | None
     ran_ms: int
@@ -35,16 +35,16 @@ class Waiting:
     @property
     def size(self) -> str:
         """The size as printed, "" when it is not known."""
-        if self.numel_in is not None and self.numel_in not in _UNKNOWN_SIZES:
-            return f"{self.numel_in} elements in, {self.numel_out} out" if self.numel_out is not None else ""
+        if self.input_numel is not None and self.input_numel not in _UNKNOWN_SIZES:
+            return f"{self.input_numel} elements in, {self.output_numel} out" if self.output_numel is not None else ""
         return f"shape [{self.shape}]" if self.shape else ""
 
     @property
     def is_gather_like(self) -> bool:
         """A coalesced gather: its output is a whole multiple (2 or more) of its input."""
-        if not self.numel_in or not self.numel_out or self.numel_in in _UNKNOWN_SIZES:
+        if not self.input_numel or not self.output_numel or self.input_numel in _UNKNOWN_SIZES:
             return False
-        return self.numel_out % self.numel_in == 0 and self.numel_out > self.numel_in
+        return self.output_numel % self.input_numel == 0 and self.output_numel > self.input_numel
 
 
 @dataclass(slots=True)
@@ -202,8 +202,8 @@ def _waiting(rank: int, seq: int, event: Event) -> Waiting:
         rank=rank,
         seq=seq,
         op=str(event.fields.get("op", "")),
-        numel_in=number("numel_in"),
-        numel_out=number("numel_out"),
+        input_numel=number("input_numel"),
+        output_numel=number("output_numel"),
         shape=str(event.fields.get("shape", "")),
         timeout_ms=number("timeout_ms"),
         ran_ms=number("ran_ms") or number("timeout_ms") or 0,
