@@ -5,13 +5,13 @@ from __future__ import annotations
 import itertools
 import json
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from hangscope.model import Line
 from hangscope.sources.decode import RawLine
 from hangscope.sources.decode import clean as clean_text
 from hangscope.sources.headers import Header, find_headers, start_header
+from hangscope.sources.hosts import Hosts
 from hangscope.sources.origin import FileHints, hints
 from hangscope.sources.prefixes import Styles, choose_styles, strip
 from hangscope.sources.stamps import REFERENCE_YEAR, moment, month_number, year_in
@@ -21,7 +21,7 @@ SAMPLE = 400
 """So many lines are looked at to learn how a file's prefixes look."""
 
 _HEAD_LENGTH = len(" NCCL INFO ")
-_MAX_HEADS = 8192
+_MAX_HEADS = 1 << 15
 _LEVELS = frozenset({" NCCL INFO ", " NCCL WARN "})
 _STAMP_ONLY = re.compile(r"[\d\s:/.,\-+TZ|\[\]()]*")
 # tags that a launcher may have put before a header that is glued to another line
@@ -44,8 +44,7 @@ class Unwrapper:
         self._local_rank = told.local_rank
         self._styles = Styles()
         self._heads: dict[str, Template] = {}
-        self._hosts: Counter[str] = Counter()
-        self._hosts_of: dict[int, Counter[str]] = {}
+        self._hosts = Hosts()
 
     def learn(self, raws: Iterable[RawLine]) -> Iterator[RawLine]:
         """Looks at the first lines to learn the file's prefixes, then yields all lines unchanged.
@@ -147,35 +146,23 @@ class Unwrapper:
         return True
 
     def _settle_host(self, text: str, position: int, header: Header) -> None:
-        """Corrects a host that foreign text is glued to, or whose beginning is torn off, by hosts known already."""
+        """Corrects a host that foreign text is glued to, or whose beginning is torn off."""
         writer = header.writer
-        host, pid = writer.host, writer.pid
-        if writer.header != "nccl" or pid is None or header.torn:
+        if writer.header != "nccl" or writer.pid is None or header.torn:
             return
-        known = self._hosts_of.setdefault(pid, Counter())
-        if host is None:
-            # the beginning of the line is torn off; in a file with names removed nothing is known
-            if len(known) == 1:
-                writer.host = next(iter(known))
-                writer.damaged = True
+        shown = text[header.start : header.end].partition(":")[0]
+        host = shown if shown == writer.host else None
+        if host is None and (shown or writer.host):
+            # no name in the header (CCOM), or a launcher's prefix gave one already
             return
-        if text[header.start : header.end].partition(":")[0] != host:
+        settled = self._hosts.settle(host, writer.pid, at_start=header.start == position)
+        if settled == host:
             return
-        if header.start == position or self._hosts[host]:
-            # only what begins a line is evidence for a new name
-            known[host] += 1
-            self._hosts[host] += 1
-        alike = [
-            name for name in (*known, *self._hosts) if name != host and (host.endswith(name) or name.endswith(host))
-        ]
-        if not alike:
-            return
-        better = max(alike, key=lambda name: (known[name], self._hosts[name], len(name)))
-        torn = host.isdecimal() and better.endswith(host)
-        if torn or known[better] > known[host] or self._hosts[better] > max(2, 3 * (known[host] + self._hosts[host])):
-            writer.host = better
-            if host.endswith(better):
-                header.start += len(host) - len(better)
+        writer.host = settled
+        if host is not None and settled is not None and host.endswith(settled):
+            header.start += len(host) - len(settled)
+        else:
+            writer.damaged = True
 
     def _remember(self, text: str, line: Line) -> None:
         """The head of this line always means the same, so the next line with it needs no search."""
