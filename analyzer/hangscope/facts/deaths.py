@@ -58,6 +58,7 @@ _KINDS = {
     "deepspeed_exit": "DeepSpeed's launcher",
     "lightning_child_ended": "Lightning",
     "kube_exit_code": "Kubernetes",
+    "shell_signal_word": "the shell",
 }
 _MPI_TAILS = ("mpi_signal_rest", "mpi_killed_by", "mpi_exit_code")
 _SHELL_CODE = 128

@@ -108,10 +108,11 @@ def find(job: Job) -> Iterator[Fact]:
                 roots.append((process, chain))
     roots.sort(key=lambda item: _moment(item[1]))
     lone = _rank_by_exclusion(job, [chain for _, chain in roots])
+    failures = any(death.exitcode == 1 and not death.victim for death in find_deaths(job))
     for order, (process, chain) in enumerate(roots):
         fields: dict[str, Value] = {
             "category": chain.category,
-            "uncaught": _is_uncaught(process, chain),
+            "uncaught": failures or _is_uncaught(process, chain),
             "order": order,
         }
         yield _fact(job, "raised", chain, fields, lone)
@@ -184,6 +185,7 @@ def where_of(event: Event) -> str:
 def _fact(job: Job, kind: str, chain: Chain, fields: dict[str, Value], lone: int | None = None) -> Fact:
     event = chain.last
     known = rank_of(job, event)
+    known = _rank_of_child(job, chain) if known is None else known
     known = lone if known is None else known
     message = str(event.fields.get("message", ""))
     said = {
@@ -202,6 +204,18 @@ def _fact(job: Job, kind: str, chain: Chain, fields: dict[str, Value], lone: int
         time=_time(chain),
         evidence=tuple(evidence),
     )
+
+
+def _rank_of_child(job: Job, chain: Chain) -> int | None:
+    """The index of the child that multiprocessing.spawn quotes: its rank when the job has one host."""
+    if len(chain.events) < 2 or chain.last.fields.get("relation") != "original" or len(job.hosts) > 1:
+        return None
+    first, last = chain.events[0].line, chain.last.line
+    for event in job.events.of("spawn_exception"):
+        if event.line.file == first.file and first.number < event.line.number < last.number:
+            index = event.fields.get("spawn_index")
+            return index if isinstance(index, int) else None
+    return None
 
 
 def _time(chain: Chain) -> float | None:
@@ -227,9 +241,14 @@ def _is_uncaught(process: Process, chain: Chain) -> bool:
 def _rank_by_exclusion(job: Job, roots: Sequence[Chain]) -> int | None:
     """The rank of the one exception without a rank (torch to 2.1 prints none), when one rank failed with code 1."""
     speakers = [rank_of(job, chain.last) for chain in roots]
+    if any(_rank_of_child(job, chain) is not None for chain in roots):
+        return None
     if speakers.count(None) != 1:
         return None
     spoken = set(speakers)
-    failed = [death.rank for death in find_deaths(job) if not death.victim and death.exitcode == 1]
-    candidates = [rank for rank in failed if rank is not None and rank not in spoken]
-    return candidates[0] if len(candidates) == 1 else None
+    failed = [death for death in find_deaths(job) if not death.victim and death.exitcode == 1]
+    candidates = [death for death in failed if death.rank is not None and death.rank not in spoken]
+    if len(candidates) > 1:
+        # its peers end only after it
+        candidates = [death for death in candidates if death.first]
+    return candidates[0].rank if len(candidates) == 1 else None

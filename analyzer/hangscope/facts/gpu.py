@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from hangscope.align.job import Job
-from hangscope.facts import FactKind
+from hangscope.facts import FactKind, exceptions
 from hangscope.facts.collect import evidence_of
 from hangscope.facts.who import rank_of
 from hangscope.model import Event, Fact, Value
@@ -26,6 +26,9 @@ KINDS = {
     "gpu_error": FactKind(
         ("error", "text"),
         "The CUDA runtime or driver reports an error to the program: `error` is the event kind without cuda_.",
+    ),
+    "gpu_memory_full": FactKind(
+        ("wanted", "gpu", "total", "free"), "An allocator could not get GPU memory, and says what it asked for."
     ),
     "gpu_gone": FactKind(("bus", "how"), "The driver or nvidia-smi cannot reach a GPU any more."),
 }
@@ -123,6 +126,31 @@ def find(job: Job) -> Iterator[Fact]:
         yield _fact(job, report, primary=_is_primary(position, reports), advice=recovery.get(_bus(report.event)))
     yield from _gone(job)
     yield from _cuda_errors(job)
+    yield from _full_memories(job)
+
+
+def _full_memories(job: Job) -> Iterator[Fact]:
+    """Failed allocations; the rank is taken from the exception on the same line, else from the GPU's index."""
+    raised = {
+        (fact.evidence[0].at.file, fact.evidence[0].at.line): fact.ranks
+        for fact in exceptions.find(job)
+        if fact.evidence and fact.ranks
+    }
+    for event in job.events.of("gpu_allocation_failed"):
+        rank = rank_of(job, event)
+        ranks = raised.get((event.line.file, event.line.number), ()) if rank is None else (rank,)
+        gpu = event.fields.get("gpu")
+        if not ranks and isinstance(gpu, int) and gpu > 0 and len(job.hosts) <= 1:
+            # on one host the index of the device is the rank, unless each process sees one device only
+            ranks = (gpu,)
+        yield Fact(
+            "gpu_memory_full",
+            {name: event.fields.get(name) for name in ("wanted", "gpu", "total", "free")},
+            ranks,
+            (event.host,) if event.host else (),
+            time=event.time,
+            evidence=(evidence_of(event, "the allocator's word"),),
+        )
 
 
 def _cuda_errors(job: Job) -> Iterator[Fact]:
@@ -244,12 +272,15 @@ def _ranks(job: Job, event: Event) -> tuple[int, ...]:
     if by_pid:
         return tuple(sorted(by_pid))
     wanted = _short_bus(_bus(event))
-    by_bus = [
-        rank
-        for rank, process in job.ranks.items()
-        if wanted and process.gpu and wanted in process.gpu.lower() and event.host and process.host == event.host
-    ]
-    return tuple(sorted(by_bus))
+    by_bus = {
+        init.rank
+        for init in job.events.of("comm_init_start", "comm_init_complete")
+        if init.rank is not None
+        and event.host
+        and init.host == event.host
+        and str(init.fields.get("bus_id") or "").lower().lstrip("0") == wanted
+    }
+    return tuple(sorted(by_bus)) if wanted else ()
 
 
 def _bus(event: Event) -> str:
@@ -257,18 +288,9 @@ def _bus(event: Event) -> str:
 
 
 def _short_bus(bus: str) -> str:
-    """NCCL's spelling of a bus id: 0000:dc:00.0 -> dc000."""
-    parts = bus.split(":")
-    if len(parts) != 3:
-        return ""
-    domain, number, device = parts
-    slot, _, function = device.partition(".")
-    short = (
-        f"{int(domain, 16) or ''}{number}{slot}{function or '0'}"
-        if domain.strip("0")
-        else f"{number}{slot}{function or '0'}"
-    )
-    return short.lstrip("0").lower()
+    """NCCL's spelling of a bus id: 0000:dc:00.0 -> dc000, 0009:01:00 -> 901000."""
+    whole = bus if "." in bus else f"{bus}.0"
+    return whole.replace(":", "").replace(".", "").lstrip("0")
 
 
 def _gone(job: Job) -> Iterator[Fact]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from hangscope.align.job import Job
 from hangscope.facts import FactKind
@@ -128,6 +129,21 @@ def _shared_memory(job: Job) -> Iterator[Fact]:
         fields = {"action": "write to shared memory", "segment": None, "error": "Bus error", "full": True}
         yield _said("shared_memory_failed", fields, event)
     yield from _semaphores(job)
+    yield from _bus_errors(job)
+
+
+def _bus_errors(job: Job) -> Iterator[Fact]:
+    """SIGBUS while Python handles shared memory: the pages of a full tmpfs cannot be given."""
+    frames = job.events.of("shared_memory_frame")
+    for event in job.events.of("fatal_python_error"):
+        if "Bus error" not in str(event.fields.get("error")):
+            continue
+        near = [f for f in frames if f.line.file == event.line.file and 0 < f.line.number - event.line.number < 60]
+        near = [f for f in near if f.rank == event.rank]
+        if near:
+            fields: dict[str, Value] = {"action": "write to shared memory", "error": "Bus error", "full": True}
+            fact = _said("shared_memory_failed", fields, event)
+            yield replace(fact, evidence=(*fact.evidence, *(evidence_of(f, "inside shared memory") for f in near[:2])))
 
 
 def _semaphores(job: Job) -> Iterator[Fact]:

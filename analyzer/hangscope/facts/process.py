@@ -20,8 +20,9 @@ KINDS = {
         "tells a reason stands behind it.",
     ),
     "killed": FactKind(
-        ("signal", "how", "said_by", "died_pid", "alone"),
-        "A rank was ended by a signal that its launcher did not send; `alone` = some ranks of the job were not.",
+        ("signal", "how", "said_by", "died_pid", "alone", "first"),
+        "A rank was ended by a signal that its launcher did not send; `alone` = some ranks of the job were not, "
+        "`first` = a supervisor names it as the first failure.",
     ),
     "failed_without_reason": FactKind(
         ("exitcode", "how", "said_by"), "A rank is named as the first failure with an exit code, and it left no words."
@@ -84,7 +85,7 @@ def find(job: Job) -> Iterator[Fact]:
     killed = [death for death in deaths if not death.victim and death.signal in _KILLS]
     for death in killed:
         others = job.world_size is None or len(killed) < job.world_size
-        yield _of_death("killed", death, {"alone": others})
+        yield _of_death("killed", death, {"alone": others, "first": death.first})
     yield from _without_reason(job, deaths)
     if not crashes and not _fails_itself(job, deaths):
         yield from _stops(job)

@@ -21,7 +21,7 @@ MAX_STRAY_LINES = 40
 """So many lines that are no part of a traceback may stand inside one before it is given up as cut off."""
 
 HEADER = "Traceback (most recent call last)"
-FRAME = re.compile(r'File\s+"(?P<file>[^"]+)", line (?P<line>\d+)(?:, in (?P<function>.+?))?(?=\s*$|\s+File ")')
+FRAME = re.compile(r'File\s+"(?P<file>[^"]+)", line (?P<line>\d{1,9})(?:, in (?P<function>.+?))?(?=\s*$|\s+File ")')
 FRAME_START = re.compile(r'^\s*File(?:\s+"[^"]*)?"?,?(?: line)?\s*$')
 CARETS = re.compile(r"^[\s^~|+]*[\^~][\s^~]*$")
 GROUP_MARK = re.compile(r"^ *(?:\| ?|\+ (?=\S)|\+(?=-))(?P<rest>.*)$")
