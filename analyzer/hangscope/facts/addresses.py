@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 
-_LOOPBACK = re.compile(r"^\[?(?:localhost(?:\.localdomain)?|127(?:\.\d{1,3}){3}|::1|0\.0\.0\.0|::ffff:127(?:\.\d{1,3}){3})\]?$", re.I)
+_LOOPBACK = re.compile(
+    r"^\[?(?:localhost(?:\.localdomain)?|127(?:\.\d{1,3}){3}|::1|0\.0\.0\.0|::ffff:127(?:\.\d{1,3}){3})\]?$",
+    re.IGNORECASE,
+)
 _NETMASK = re.compile(r"^255\.(?:255|0)\.")
 _PORT = re.compile(r"^(?P<host>\[[^\]]*\]|[^:]*):\d+(?:\$\d+)?$")
 

@@ -16,12 +16,18 @@ from hangscope.model import Event, Evidence, Fact, Value
 _FIELDS = ("seq", "found", "expected", "tie")
 KINDS = {
     "fingerprint_op_differs": FactKind(_FIELDS, "torch's check of every call found ranks in different operations."),
-    "fingerprint_size_differs": FactKind(_FIELDS, "torch's check of every call found one operation with different sizes or dtypes."),
-    "fingerprint_order_differs": FactKind(_FIELDS, "torch's check of every call found ranks at different sequence numbers."),
+    "fingerprint_size_differs": FactKind(
+        _FIELDS, "torch's check of every call found one operation with different sizes or dtypes."
+    ),
+    "fingerprint_order_differs": FactKind(
+        _FIELDS, "torch's check of every call found ranks at different sequence numbers."
+    ),
     "barrier_missed": FactKind(("timeout_ms",), "Ranks did not come to a monitored barrier in time."),
     "models_differ": FactKind(("found", "expected"), "Ranks built different models; DDP compares with rank 0's."),
     "grads_not_reduced": FactKind(("unused",), "A rank's backward left out parameters that its peers reduce."),
-    "group_outsider": FactKind(("op", "outside_rank"), "A rank called a collective of a group that it does not belong to."),
+    "group_outsider": FactKind(
+        ("op", "outside_rank"), "A rank called a collective of a group that it does not belong to."
+    ),
     "inputs_ran_out": FactKind(("skew",), "A rank ran out of inputs before its peers; torch's join check says so."),
 }
 
@@ -65,16 +71,22 @@ def _fingerprints(job: Job) -> Iterator[Fact]:
         if tie and kind == "fingerprint_op_differs" and len(said) == 2:
             # a call that only the main rank makes is the usual reason for an extra one there
             odd = tuple(r for r in said if r == 0 and said[r] in MAIN_ONLY) or odd
-        yield _mismatch(kind, calls, odd, tie, lines, events)
+        yield _mismatch(kind, calls, odd, lines, events, tie=tie)
         return
     if len(calls) == 1:
         rank, call = next(iter(calls.items()))
         kind = _kind_of_aspects(events[0])
-        yield Fact(kind, {"seq": call.seq, "found": str(call), "expected": None, "tie": True}, time=events[0].time, evidence=tuple(evidence_of(e) for e in events[:4]), affected=(rank,))
+        yield Fact(
+            kind,
+            {"seq": call.seq, "found": str(call), "expected": None, "tie": True},
+            time=events[0].time,
+            evidence=tuple(evidence_of(e) for e in events[:4]),
+            affected=(rank,),
+        )
 
 
 def _kind_of_aspects(event: Event) -> str:
-    """Without the other side (1.10 to 1.12, or a cut line) the list of differences decides, else an operation is likeliest."""
+    """Without the other side (1.10 to 1.12, or a cut line) the list of differences decides."""
     aspects = str(event.fields.get("aspects", ""))
     if "shapes" in aspects or "dtypes" in aspects:
         return "fingerprint_op_differs" if "Op type" in aspects else "fingerprint_size_differs"
@@ -82,7 +94,7 @@ def _kind_of_aspects(event: Event) -> str:
 
 
 def _calls_of(events: list[Event]) -> tuple[dict[int, Call], dict[int, Event]]:
-    """Who called what. A rank compares itself with ranks 0, 1, ... and reports the first that differs: those before agree."""
+    """Who called what. A rank compares itself with 0, 1, ... and reports the first that differs: those before agree."""
     calls: dict[int, Call] = {}
     lines: dict[int, Event] = {}
     agreeing: dict[int, Call] = {}
@@ -104,7 +116,9 @@ def _call(event: Event, prefix: str) -> Call:
     return Call(seq if isinstance(seq, int) else None, *names)
 
 
-def _mismatch(kind: str, calls: dict[int, Call], odd: tuple[int, ...], tie: bool, lines: dict[int, Event], events: list[Event]) -> Fact:
+def _mismatch(
+    kind: str, calls: dict[int, Call], odd: tuple[int, ...], lines: dict[int, Event], events: list[Event], *, tie: bool
+) -> Fact:
     rest = [call for rank, call in calls.items() if rank not in odd]
     seq = next((call.seq for call in calls.values() if call.seq is not None), None)
     fields: dict[str, Value] = {
@@ -117,7 +131,15 @@ def _mismatch(kind: str, calls: dict[int, Call], odd: tuple[int, ...], tie: bool
     first = [*own, *(event for event in events if event not in own)]
     evidence: tuple[Evidence, ...] = tuple(evidence_of(event, "the comparison") for event in first[:8])
     hosts = tuple(sorted({event.host for event in own if event.host}))
-    return Fact(kind, fields, ranks=odd, hosts=hosts, affected=tuple(sorted(set(calls) - set(odd))), time=events[0].time, evidence=evidence)
+    return Fact(
+        kind,
+        fields,
+        ranks=odd,
+        hosts=hosts,
+        affected=tuple(sorted(set(calls) - set(odd))),
+        time=events[0].time,
+        evidence=evidence,
+    )
 
 
 def _barriers(job: Job) -> Iterator[Fact]:
@@ -144,8 +166,8 @@ def _models(job: Job) -> Iterator[Fact]:
     counts: dict[int, str] = {}
     events = job.events.of("ddp_param_count")
     for event in events:
-        for rank, params in (("group_rank", "params"), ("other_rank", "other_params")):
-            number = event.fields.get(rank)
+        for who, params in (("group_rank", "params"), ("other_rank", "other_params")):
+            number = event.fields.get(who)
             if isinstance(number, int):
                 counts[number] = f"{event.fields.get(params)} parameters"
     if len(set(counts.values())) > 1:
@@ -154,12 +176,25 @@ def _models(job: Job) -> Iterator[Fact]:
             "found": ", ".join(sorted({counts[r] for r in odd})),
             "expected": ", ".join(sorted({c for r, c in counts.items() if r not in odd})),
         }
-        yield Fact("models_differ", fields, ranks=odd, affected=tuple(sorted(set(counts) - set(odd))), time=events[0].time, evidence=tuple(evidence_of(e) for e in events[:6]))
+        yield Fact(
+            "models_differ",
+            fields,
+            ranks=odd,
+            affected=tuple(sorted(set(counts) - set(odd))),
+            time=events[0].time,
+            evidence=tuple(evidence_of(e) for e in events[:6]),
+        )
     for event in job.events.of("ddp_param_shape"):
         rank = event.fields.get("group_rank", event.rank)
         shape = f"parameter {event.fields.get('index')} with sizes [{event.fields.get('shape')}]"
         ranks = (rank,) if isinstance(rank, int) else ()
-        yield Fact("models_differ", {"found": shape, "expected": "other sizes"}, ranks=ranks, time=event.time, evidence=(evidence_of(event),))
+        yield Fact(
+            "models_differ",
+            {"found": shape, "expected": "other sizes"},
+            ranks=ranks,
+            time=event.time,
+            evidence=(evidence_of(event),),
+        )
 
 
 def _unused(job: Job) -> Iterator[Fact]:
@@ -173,7 +208,13 @@ def _unused(job: Job) -> Iterator[Fact]:
             continue
         unused = next((str(e.fields["indices"]) for e in events if e.fields.get("indices")), None)
         ranks = () if rank < 0 else (rank,)
-        yield Fact("grads_not_reduced", {"unused": unused}, ranks=ranks, time=events[0].time, evidence=tuple(evidence_of(e) for e in events[:3]))
+        yield Fact(
+            "grads_not_reduced",
+            {"unused": unused},
+            ranks=ranks,
+            time=events[0].time,
+            evidence=tuple(evidence_of(e) for e in events[:3]),
+        )
 
 
 def _named(job: Job, kind: str, kinds: tuple[str, ...], field: str) -> Iterator[Fact]:

@@ -85,7 +85,7 @@ class GroupProgress:
         return min(times, default=math.inf)
 
     def members(self, job: Job) -> tuple[int, ...]:
-        """Global ranks of the group: those that a desync report lists, or the whole world; () when they are not known."""
+        """Global ranks of the group: those that a desync report lists, or the world; () when they are not known."""
         seen = {*self.waiting, *self.enqueued}
         if self.listed:
             return self.listed
@@ -131,7 +131,7 @@ def _key(fields: dict[str, Value]) -> tuple[str, str]:
 
 
 def _rank(event: Event, *, is_default: bool) -> int | None:
-    """The global rank that a line speaks of: torch's own prefix, else the rank in the group where that is the world's."""
+    """The global rank that a line speaks of: torch's own prefix, else the rank in the group when that is the world."""
     if event.line.rank is not None and event.line.rank_source == "rank-prefix":
         return event.line.rank
     inside = event.fields.get("group_rank")
@@ -171,13 +171,20 @@ def _take_counters(groups: dict[str, GroupProgress], event: Event) -> None:
 
 
 def _take_work(
-    groups: dict[str, GroupProgress], event: Event, known: dict[tuple[int | None, int], tuple[str, str]], owner: int | None
+    groups: dict[str, GroupProgress],
+    event: Event,
+    known: dict[tuple[int | None, int], tuple[str, str]],
+    owner: int | None,
 ) -> None:
     seq = event.fields.get("seq")
     if not isinstance(seq, int):
         return
     key, name = _key(event.fields)
-    rank = owner if owner is not None and "group_rank" not in event.fields else _rank(event, is_default=not key or key == DEFAULT)
+    rank = (
+        owner
+        if owner is not None and "group_rank" not in event.fields
+        else _rank(event, is_default=not key or key == DEFAULT)
+    )
     if rank is None:
         return
     if not key:

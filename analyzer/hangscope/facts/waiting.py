@@ -1,7 +1,8 @@
-"""Facts about ranks that wait for somebody's long work, or after the work is done, and what other frameworks say of absentees."""
+"""Facts about waits for long work, waits after the work is done, and what other frameworks say of absentees."""
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 
@@ -12,14 +13,31 @@ from hangscope.facts.progress import numbers
 from hangscope.model import Event, Evidence, Fact, Value
 
 KINDS = {
-    "work_outlasts_limit": FactKind(("activity", "done", "total", "remaining", "timeout_ms"), "A rank still did announced work when its peers' wait timed out."),
-    "stuck_after_end": FactKind(("stuck_s",), "A watchdog got stuck after its job had said that it is done, or while the process exits."),
-    "submitters_missing": FactKind(("tensor",), "Horovod or Ray names ranks that did not submit what their peers wait for."),
+    "work_outlasts_limit": FactKind(
+        ("activity", "done", "total", "remaining", "timeout_ms"),
+        "A rank still did announced work when its peers' wait timed out.",
+    ),
+    "stuck_after_end": FactKind(
+        ("stuck_s",), "A watchdog got stuck after its job had said that it is done, or while the process exits."
+    ),
+    "submitters_missing": FactKind(
+        ("tensor",), "Horovod or Ray names ranks that did not submit what their peers wait for."
+    ),
     "tasks_absent": FactKind(("barrier",), "JAX's coordination service names tasks that did not come to a barrier."),
     "coordinator_left": FactKind((), "JAX's coordination service ended before its tasks, without any failure shown."),
 }
 
-_LIMITS = ("watchdog_timeout", "blocking_wait_timeout", "gloo_wait_timeout", "key_wait_timeout", "monitored_barrier_missed", "store_barrier_timeout")
+_SINGLE_RANK_WORK = re.compile(
+    r"tokeni|map|filter|pack|group|process|index|convert|consolidat|sav|load|generat|download|build|pars", re.IGNORECASE
+)
+_LIMITS = (
+    "watchdog_timeout",
+    "blocking_wait_timeout",
+    "gloo_wait_timeout",
+    "key_wait_timeout",
+    "monitored_barrier_missed",
+    "store_barrier_timeout",
+)
 
 
 def find(job: Job) -> Iterator[Fact]:
@@ -43,7 +61,11 @@ def _long_work(job: Job) -> Iterator[Fact]:
         events.sort(key=lambda event: event.line.number)
         started = [e for e in events if _int(e, "done") < _int(e, "total") and _int(e, "done") > 0]
         last = next((e for e in reversed(events) if e in started), None)
-        if last is None or any(_int(e, "done") >= _int(e, "total") and e.line.number > last.line.number for e in events):
+        if last is None or any(
+            _int(e, "done") >= _int(e, "total") and e.line.number > last.line.number for e in events
+        ):
+            continue
+        if not _moved_meanwhile(last, limits):
             continue
         named = last.fields.get("working_rank", last.rank)
         rank = named if isinstance(named, int) and named not in waiting else _only_absent(waiting, job)
@@ -63,6 +85,15 @@ def _long_work(job: Job) -> Iterator[Fact]:
             time=moving[0].time,
             evidence=tuple(_work_evidence(moving, limits)),
         )
+
+
+def _moved_meanwhile(last: Event, limits: list[Event]) -> bool:
+    """The work still moved in the second half of a wait; without times, only what one rank does alone counts."""
+    ends = [(event.time, event.fields.get("timeout_ms")) for event in limits]
+    timed = [(end, limit / 1000) for end, limit in ends if end is not None and isinstance(limit, int)]
+    if last.time is not None and timed:
+        return any(last.time >= end - limit / 2 for end, limit in timed)
+    return bool(_SINGLE_RANK_WORK.search(str(last.fields.get("activity", ""))))
 
 
 def _work_evidence(moving: list[Event], limits: list[Event]) -> Iterator[Evidence]:
@@ -99,7 +130,13 @@ def _after_end(job: Job) -> Iterator[Fact]:
         if before:
             evidence = tuple(evidence_of(e) for e in [stuck, *before[:4]])
             hosts = (stuck.host,) if stuck.host else ()
-            yield Fact("stuck_after_end", {"stuck_s": stuck.fields.get("stuck_s")}, hosts=hosts, time=before[0].time, evidence=evidence)
+            yield Fact(
+                "stuck_after_end",
+                {"stuck_s": stuck.fields.get("stuck_s")},
+                hosts=hosts,
+                time=before[0].time,
+                evidence=evidence,
+            )
 
 
 def _precedes(one: Event, other: Event) -> bool:
@@ -134,10 +171,18 @@ def _tasks(job: Job) -> Iterator[Fact]:
         ranks = tuple(sorted({_int(e, "task") for e in named}))
         if ranks:
             evidence = tuple(evidence_of(e) for e in [barrier, *named[:8]])
-            yield Fact("tasks_absent", {"barrier": barrier.fields.get("barrier")}, ranks=ranks, time=barrier.time, evidence=evidence)
+            yield Fact(
+                "tasks_absent",
+                {"barrier": barrier.fields.get("barrier")},
+                ranks=ranks,
+                time=barrier.time,
+                evidence=evidence,
+            )
     lost = job.events.of("jax_service_lost")
     if lost and not barriers and not job.events.has("exception", "jax_tasks_unhealthy", "jax_heartbeat_lost"):
         evidence = tuple(evidence_of(e, "the service is gone") for e in lost[:4])
         last = [p for p in job.processes if p.last_line is not None and p.rank == 0]
-        evidence += tuple(Evidence(p.last_line.location, p.last_line.raw, "the last words of process 0") for p in last if p.last_line)
+        evidence += tuple(
+            Evidence(p.last_line.location, p.last_line.raw, "the last words of process 0") for p in last if p.last_line
+        )
         yield Fact("coordinator_left", {}, ranks=(0,), time=lost[0].time, evidence=evidence)

@@ -1,7 +1,7 @@
-"""Facts from the watchdogs of all ranks, lined up by group and sequence number: who is behind, ahead, silent or different.
+"""Facts from the watchdogs of all ranks, lined up by group and call: who is behind, ahead, silent or different.
 
 A watchdog line names a call that did not end and how far its own rank has come. One rank's lines prove nothing;
-compared over the ranks of a group they show who never made the call (torch 1.8 to 2.14, see grammars/torch_watchdog.lark).
+compared over the ranks of a group they show who never made the call (torch 1.8 to 2.14).
 """
 
 from __future__ import annotations
@@ -17,13 +17,25 @@ from hangscope.model import Event, Evidence, Fact, Value
 
 _FIELDS = ("seq", "op", "arrived", "missing", "found", "expected", "tie")
 KINDS = {
-    "watchdog_rank_behind": FactKind(_FIELDS, "A rank's last enqueued call is below the one in which its peers time out."),
-    "watchdog_rank_ahead": FactKind(_FIELDS, "One rank waits in a call that its idle peers have not reached: it left out what they wait for."),
-    "watchdog_rank_silent": FactKind(_FIELDS, "All ranks of a group but a few time out in one call; the few print nothing about it."),
-    "watchdog_op_mismatch": FactKind(_FIELDS, "Ranks wait at one sequence number of one group in different operations."),
-    "watchdog_size_mismatch": FactKind(_FIELDS, "Ranks wait at one sequence number in one operation with different sizes."),
+    "watchdog_rank_behind": FactKind(
+        _FIELDS, "A rank's last enqueued call is below the one in which its peers time out."
+    ),
+    "watchdog_rank_ahead": FactKind(
+        _FIELDS, "One rank waits in a call that its idle peers have not reached: it left out what they wait for."
+    ),
+    "watchdog_rank_silent": FactKind(
+        _FIELDS, "All ranks of a group but a few time out in one call; the few print nothing about it."
+    ),
+    "watchdog_op_mismatch": FactKind(
+        _FIELDS, "Ranks wait at one sequence number of one group in different operations."
+    ),
+    "watchdog_size_mismatch": FactKind(
+        _FIELDS, "Ranks wait at one sequence number in one operation with different sizes."
+    ),
     "watchdog_all_joined": FactKind(_FIELDS, "Every rank of a group has enqueued the same call and none completes it."),
-    "watchdog_limit_tiny": FactKind(("timeout_ms", "op", "seq"), "A call was given a timeout far below the usual minutes."),
+    "watchdog_limit_tiny": FactKind(
+        ("timeout_ms", "op", "seq"), "A call was given a timeout far below the usual minutes."
+    ),
 }
 
 _NOT_COMPARABLE = frozenset({"SEND", "RECV", "RECVANYSOURCE", "COALESCED", "UNKNOWN"})
@@ -68,7 +80,7 @@ def _parting(group: GroupProgress, job: Job) -> Iterator[Fact]:
         return
     members = group.members(job)
     if members and set(here) == set(members) and len({w.op for w in here.values() if w.op}) <= 1:
-        yield _fact("watchdog_all_joined", group, seq, here, (), {})
+        yield _fact("watchdog_all_joined", group, seq, here, (), fields={})
 
 
 def _op_mismatch(group: GroupProgress, seq: int, here: dict[int, Waiting]) -> Fact | None:
@@ -85,7 +97,7 @@ def _op_mismatch(group: GroupProgress, seq: int, here: dict[int, Waiting]) -> Fa
         seq,
         here,
         odd,
-        {"found": ", ".join(sorted({calls[rank] for rank in odd})), "expected": ", ".join(names), "tie": tie},
+        fields={"found": ", ".join(sorted({calls[rank] for rank in odd})), "expected": ", ".join(names), "tie": tie},
     )
 
 
@@ -104,7 +116,7 @@ def _size_mismatch(group: GroupProgress, seq: int, here: dict[int, Waiting]) -> 
         seq,
         here,
         odd,
-        {"found": ", ".join(sorted({sizes[rank] for rank in odd})), "expected": ", ".join(rest), "tie": tie},
+        fields={"found": ", ".join(sorted({sizes[rank] for rank in odd})), "expected": ", ".join(rest), "tie": tie},
     )
 
 
@@ -128,23 +140,23 @@ def odd_ones_out(calls: dict[int, str], enqueued: dict[int, int]) -> tuple[tuple
 
 
 def _behind(group: GroupProgress, seq: int, here: dict[int, Waiting]) -> Fact | None:
-    """Ranks whose last enqueued call is below `seq`; when these are the many and idle, the few in front are to blame."""
+    """Ranks whose last enqueued call is below `seq`; when these are many and idle, the few in front are to blame."""
     behind = tuple(sorted(r for r, last in group.enqueued.items() if last < seq and r not in group.waiting))
     behind = tuple(sorted({*behind, *group.never_joined}))
     if not behind:
         return None
     idle = all(group.completed.get(rank) == group.enqueued.get(rank) for rank in behind)
     if idle and len(behind) > len(here) and len(behind) > 1:
-        return _fact("watchdog_rank_ahead", group, seq, here, tuple(sorted(here)), {"missing": behind})
+        return _fact("watchdog_rank_ahead", group, seq, here, tuple(sorted(here)), fields={"missing": behind})
     late = group.never_joined_seq if group.never_joined else seq
-    return _fact("watchdog_rank_behind", group, late, here, behind, {"missing": behind})
+    return _fact("watchdog_rank_behind", group, late, here, behind, fields={"missing": behind})
 
 
 def _ahead(group: GroupProgress) -> Iterator[Fact]:
     """No call of its own timed out here, but one rank has enqueued far more than its idle peers."""
     if group.never_joined:
         seq = group.never_joined_seq
-        yield _fact("watchdog_rank_behind", group, seq, {}, group.never_joined, {"missing": group.never_joined})
+        yield _fact("watchdog_rank_behind", group, seq, {}, group.never_joined, fields={"missing": group.never_joined})
         return
     if len(group.enqueued) < _MANY_RANKS:
         return
@@ -152,7 +164,7 @@ def _ahead(group: GroupProgress) -> Iterator[Fact]:
     others = [rank for rank in group.enqueued if rank != first]
     idle = all(group.completed.get(rank) == group.enqueued[rank] for rank in others)
     if most > second + 1 and idle and group.completed.get(first) != most:
-        yield _fact("watchdog_rank_ahead", group, most, {}, (first,), {"missing": tuple(sorted(others))})
+        yield _fact("watchdog_rank_ahead", group, most, {}, (first,), fields={"missing": tuple(sorted(others))})
 
 
 def _silent(group: GroupProgress, seq: int, here: dict[int, Waiting], job: Job) -> Fact | None:
@@ -165,7 +177,7 @@ def _silent(group: GroupProgress, seq: int, here: dict[int, Waiting], job: Job) 
     seen = [rank for rank in silent if rank in job.ranks]
     if len(seen) < len(silent) and not _share_a_file(here):
         return None
-    return _fact("watchdog_rank_silent", group, seq, here, silent, {"missing": silent})
+    return _fact("watchdog_rank_silent", group, seq, here, silent, fields={"missing": silent})
 
 
 def _share_a_file(here: dict[int, Waiting]) -> bool:
@@ -194,6 +206,7 @@ def _fact(
     seq: int,
     here: dict[int, Waiting],
     culprits: tuple[int, ...],
+    *,
     fields: dict[str, Value],
 ) -> Fact:
     ops = Counter(wait.op for wait in here.values() if wait.op)

@@ -1,0 +1,109 @@
+"""Facts about participants that stores, barriers and frameworks count, too few of them or too many."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hangscope.align.job import Job
+from hangscope.facts import FactKind
+from hangscope.facts.collect import evidence_of
+from hangscope.facts.told import Told, number, what_ranks_were_told
+from hangscope.model import Fact, Value
+
+KINDS = {
+    "ranks_absent": FactKind(
+        ("joined", "expected", "absent", "unit"), "Fewer participants joined than expected, and these left no line."
+    ),
+    "clients_absent": FactKind(
+        ("joined", "expected", "unit"), "Fewer participants joined than expected; nothing tells which."
+    ),
+    "too_many_joined": FactKind(("joined", "expected"), "More processes joined the store than the world holds."),
+    "rank_outside_world": FactKind(
+        ("outside_rank", "world_size"), "A process has a rank that the world does not hold."
+    ),
+    "members_absent": FactKind(
+        ("joined", "expected", "absent"), "Members announced themselves, some never did, and nothing followed."
+    ),
+}
+
+
+def find(job: Job) -> Iterator[Fact]:
+    """All facts of this module."""
+    yield from _absent(what_ranks_were_told(job), job)
+    yield from _too_many(job)
+    yield from _members(job)
+
+
+def _absent(told: list[Told], job: Job) -> Iterator[Fact]:
+    """A store or barrier that counted too few; named are those of whom there is no line."""
+    short = [
+        e
+        for e in job.events.of("clients_missing", "store_barrier_timeout")
+        if (number(e.fields.get("joined")) or 0) < (number(e.fields.get("expected", e.fields.get("world_size"))) or 0)
+    ]
+    if not short:
+        return
+    event = max(short, key=lambda e: number(e.fields.get("joined")) or 0)
+    joined = number(event.fields.get("joined")) or 0
+    expected = number(event.fields.get("expected", event.fields.get("world_size"))) or 0
+    unit = "agents" if event.kind == "clients_missing" and _by_agents(job, told) else "ranks"
+    fields: dict[str, Value] = {"joined": joined, "expected": expected, "unit": unit}
+    evidence = tuple(evidence_of(e) for e in short[:4])
+    absent: tuple[int, ...] = ()
+    if unit == "ranks":
+        present = {t.rank for t in told if t.rank is not None} | set(job.ranks)
+        absent = tuple(sorted(set(range(expected)) - present)) if present else ()
+        if not absent and not present and joined == 1:
+            # rank 0 keeps the store and counts itself first
+            absent = tuple(range(1, expected))
+    if absent and len(absent) <= expected - joined:
+        hosts = tuple(
+            sorted(
+                {
+                    str(e.fields["launched_on"])
+                    for e in job.events.of("worker_launched")
+                    if e.fields.get("launched_rank") in absent
+                }
+            )
+        )
+        yield Fact(
+            "ranks_absent", fields | {"absent": absent}, ranks=absent, hosts=hosts, time=event.time, evidence=evidence
+        )
+    else:
+        yield Fact("clients_absent", fields, time=event.time, evidence=evidence)
+
+
+def _by_agents(job: Job, told: list[Told]) -> bool:
+    """torchrun's agents, not ranks, are the clients of the store that its rendezvous opens."""
+    return not told and job.events.has("launch_started", "launch_setting", "rendezvous_started")
+
+
+def _too_many(job: Job) -> Iterator[Fact]:
+    for event in job.events.of("store_barrier_timeout", "store_barrier_waiting"):
+        joined, world = number(event.fields.get("joined")), number(event.fields.get("world_size"))
+        rank = number(event.fields.get("reporting_rank"))
+        evidence = (evidence_of(event),)
+        if rank is not None and world is not None and rank >= world:
+            yield Fact(
+                "rank_outside_world", {"outside_rank": rank, "world_size": world}, time=event.time, evidence=evidence
+            )
+        elif joined is not None and world is not None and joined > world:
+            yield Fact("too_many_joined", {"joined": joined, "expected": world}, time=event.time, evidence=evidence)
+
+
+def _members(job: Job) -> Iterator[Fact]:
+    joined = job.events.of("member_joined")
+    if not joined or job.events.has("members_registered"):
+        return
+    expected = max(number(e.fields.get("expected")) or 0 for e in joined)
+    ranks = {number(e.fields.get("member_rank")) for e in joined}
+    absent = tuple(sorted(set(range(expected)) - ranks))
+    if absent and all(event.count == 1 for event in joined) and len(joined) == len(ranks):
+        fields: dict[str, Value] = {"joined": len(ranks), "expected": expected, "absent": absent}
+        yield Fact(
+            "members_absent",
+            fields,
+            ranks=absent,
+            time=joined[-1].time,
+            evidence=tuple(evidence_of(e) for e in joined[-3:]),
+        )
