@@ -162,8 +162,8 @@ def test_the_one_exception_without_a_rank_is_the_first_failures() -> None:
 def test_a_watchdogs_abort_is_no_crash() -> None:
     watchdog = (
         "[rank2]:[E1129 15:54:12.123456789 ProcessGroupNCCL.cpp:616] [Rank 2] Watchdog caught collective "
-        "operation timeout: WorkNCCL(SeqNum=57, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600045 milliseconds "
-        "before timing out.\n"
+        "operation timeout: WorkNCCL(SeqNum=57, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) "
+        "ran for 600045 milliseconds before timing out.\n"
     )
     assert "crashed" in kinds(list(process.find(job_of(job=TABLE.format(code=-6)))))
     assert "crashed" not in kinds(list(process.find(job_of(job=watchdog + TABLE.format(code=-6)))))
@@ -226,8 +226,8 @@ def test_the_aftermath_names_the_missing_first_event() -> None:
 
 def test_a_bus_id_leads_to_the_rank() -> None:
     nccl = (
-        "node01:12:12 [1] NCCL INFO ncclCommInitRank comm 0x2 rank 1 nranks 2 cudaDev 1 nvmlDev 1 busId 3b000 commId 0xab"
-        " - Init COMPLETE\n"
+        "node01:12:12 [1] NCCL INFO ncclCommInitRank comm 0x2 rank 1 nranks 2 cudaDev 1 nvmlDev 1 busId 3b000 "
+        "commId 0xab - Init COMPLETE\n"
     )
     job = align(
         [

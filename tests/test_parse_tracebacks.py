@@ -228,6 +228,15 @@ clients. 1/2 clients joined.
     assert record.message == "Timed out after 601 seconds waiting for\nclients. 1/2 clients joined."
 
 
+def test_what_the_interpreter_ignores() -> None:
+    ignored = "Exception ignored in: <function _MultiProcessingDataLoaderIter.__del__ at 0x7f>\n"
+    first, second = assemble(ignored + PLAIN + ignored + PLAIN)
+    assert (first.relation, second.relation) == ("ignored", "ignored")
+    [logged] = assemble("--- Logging error ---\n" + PLAIN)
+    assert logged.relation == "ignored"
+    assert [r.relation for r in assemble(ignored + "step 3\n" + PLAIN)] == [""]
+
+
 def test_what_is_no_exception() -> None:
     for line in (
         "UserWarning: This DataLoader will create 32 worker processes",

@@ -303,10 +303,24 @@ def _join(deaths: Iterable[Death], job: Job) -> list[Death]:
     """One death a process: reports with the same pid, else the same rank, else the same host and local rank."""
     by_pid = {process.pid: process for process in job.processes if process.pid is not None and process.rank is not None}
     joined: list[Death] = []
+    index: dict[tuple[str, int], list[Death]] = {}
     for death in sorted(deaths, key=lambda d: (d.rank is None, d.pid is None)):
         if death.rank is None and death.pid in by_pid:
             death.rank = by_pid[death.pid].rank
-        known = next((other for other in joined if _same(death, other)), None)
+        keys = [("pid", death.pid), ("rank", death.rank), ("local", death.local_rank)]
+        known = next(
+            (
+                other
+                for name, at in keys
+                if at is not None
+                for other in index.get((name, at), ())
+                if _same(death, other)
+            ),
+            None,
+        )
+        for name, at in keys:
+            if at is not None:
+                index.setdefault((name, at), []).append(known or death)
         if known is None:
             joined.append(death)
             continue

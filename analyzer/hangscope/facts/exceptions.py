@@ -11,7 +11,7 @@ from hangscope.align.job import Job
 from hangscope.facts import FactKind
 from hangscope.facts.collect import evidence_of
 from hangscope.facts.deaths import find_deaths
-from hangscope.facts.who import rank_of
+from hangscope.facts.who import RankFinder
 from hangscope.model import Event, Fact, Value
 
 KINDS = {
@@ -97,25 +97,25 @@ class Chain:
 
 def find(job: Job) -> Iterator[Fact]:
     """What processes raised, sorted into reasons, echoes and interrupts."""
+    speakers = _Speakers(job)
     roots = []
     for process in job.processes:
         for chain in find_chains(process):
             if chain.category == "consequence":
-                yield _fact(job, "raised_consequence", chain, {})
+                yield speakers.fact("raised_consequence", chain, {})
             elif chain.category == "interrupt":
-                yield _fact(job, "interrupted", chain, {})
+                yield speakers.fact("interrupted", chain, {})
             elif chain.category not in ("wrapper", "tool"):
                 roots.append((process, chain))
     roots.sort(key=lambda item: _moment(item[1]))
-    lone = _rank_by_exclusion(job, [chain for _, chain in roots])
-    failures = any(death.exitcode == 1 and not death.victim for death in find_deaths(job))
+    speakers.settle([chain for _, chain in roots])
     for order, (process, chain) in enumerate(roots):
         fields: dict[str, Value] = {
             "category": chain.category,
-            "uncaught": failures or _is_uncaught(process, chain),
+            "uncaught": bool(speakers.failures) or _is_uncaught(process, chain),
             "order": order,
         }
-        yield _fact(job, "raised", chain, fields, lone)
+        yield speakers.fact("raised", chain, fields)
 
 
 def find_chains(process: Process) -> list[Chain]:
@@ -147,6 +147,8 @@ def category_of(event: Event) -> str:
     name = str(event.fields.get("type", "")).rpartition(".")[2]
     message = str(event.fields.get("message", ""))
     frames = event.fields.get("frames") or ()
+    if event.fields.get("relation") == "ignored":
+        return "tool"
     if isinstance(frames, tuple) and frames and _TOOLS.search(str(frames[-1])):
         return "tool"
     if _WRAPPERS.match(name):
@@ -182,28 +184,55 @@ def where_of(event: Event) -> str:
     return str(frames[-1]) if isinstance(frames, tuple) and frames else ""
 
 
-def _fact(job: Job, kind: str, chain: Chain, fields: dict[str, Value], lone: int | None = None) -> Fact:
-    event = chain.last
-    known = rank_of(job, event)
-    known = _rank_of_child(job, chain) if known is None else known
-    known = lone if known is None else known
-    message = str(event.fields.get("message", ""))
-    said = {
-        "type": event.fields.get("type"),
-        "message": message.partition("\n")[0][:400],
-        "where": where_of(event),
-        "function": event.fields.get("in_function"),
-    }
-    evidence = [evidence_of(event, "the exception")]
-    evidence += [evidence_of(earlier, "raised before it") for earlier in reversed(chain.events[:-1])]
-    return Fact(
-        kind=kind,
-        fields=said | fields,
-        ranks=() if known is None else (known,),
-        hosts=() if event.host is None else (event.host,),
-        time=_time(chain),
-        evidence=tuple(evidence),
-    )
+class _Speakers:
+    """Tells the rank and host of each chain, and makes facts of them."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._who = RankFinder(job)
+        self._lone: int | None = None
+        deaths = find_deaths(job)
+        self._hosts = {death.rank: death.host for death in deaths if death.rank is not None and death.host}
+        self.failures = [death for death in deaths if not death.victim and death.exitcode == 1]
+
+    def settle(self, roots: Sequence[Chain]) -> None:
+        """Finds the rank of the one chain without a rank (torch to 2.1 prints none) by the failure with code 1."""
+        ranks = [self._rank(chain) for chain in roots]
+        if ranks.count(None) != 1:
+            return
+        candidates = [death for death in self.failures if death.rank is not None and death.rank not in ranks]
+        if len(candidates) > 1:
+            # its peers end only after it
+            candidates = [death for death in candidates if death.first]
+        self._lone = candidates[0].rank if len(candidates) == 1 else None
+
+    def _rank(self, chain: Chain) -> int | None:
+        rank = self._who.rank_of(chain.last)
+        return _rank_of_child(self._job, chain) if rank is None else rank
+
+    def fact(self, kind: str, chain: Chain, fields: dict[str, Value]) -> Fact:
+        """The fact of that kind, with who, where and when."""
+        event = chain.last
+        rank = self._rank(chain)
+        if rank is None and kind == "raised":
+            rank = self._lone
+        host = event.host or (self._hosts.get(rank) if rank is not None else None)
+        said = {
+            "type": event.fields.get("type"),
+            "message": str(event.fields.get("message", "")).partition("\n")[0][:400],
+            "where": where_of(event),
+            "function": event.fields.get("in_function"),
+        }
+        evidence = [evidence_of(event, "the exception")]
+        evidence += [evidence_of(earlier, "raised before it") for earlier in reversed(chain.events[:-1])]
+        return Fact(
+            kind=kind,
+            fields=said | fields,
+            ranks=() if rank is None else (rank,),
+            hosts=() if host is None else (host,),
+            time=_time(chain),
+            evidence=tuple(evidence),
+        )
 
 
 def _rank_of_child(job: Job, chain: Chain) -> int | None:
@@ -236,19 +265,3 @@ def _is_uncaught(process: Process, chain: Chain) -> bool:
     if last is None or last.file != line.file:
         return False
     return last.number - line.number <= 12
-
-
-def _rank_by_exclusion(job: Job, roots: Sequence[Chain]) -> int | None:
-    """The rank of the one exception without a rank (torch to 2.1 prints none), when one rank failed with code 1."""
-    speakers = [rank_of(job, chain.last) for chain in roots]
-    if any(_rank_of_child(job, chain) is not None for chain in roots):
-        return None
-    if speakers.count(None) != 1:
-        return None
-    spoken = set(speakers)
-    failed = [death for death in find_deaths(job) if not death.victim and death.exitcode == 1]
-    candidates = [death for death in failed if death.rank is not None and death.rank not in spoken]
-    if len(candidates) > 1:
-        # its peers end only after it
-        candidates = [death for death in candidates if death.first]
-    return candidates[0].rank if len(candidates) == 1 else None

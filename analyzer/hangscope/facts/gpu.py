@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from hangscope.align.job import Job
 from hangscope.facts import FactKind, exceptions
 from hangscope.facts.collect import evidence_of
-from hangscope.facts.who import rank_of
+from hangscope.facts.who import RankFinder
 from hangscope.model import Event, Fact, Value
 
 KINDS = {
@@ -136,8 +136,9 @@ def _full_memories(job: Job) -> Iterator[Fact]:
         for fact in exceptions.find(job)
         if fact.evidence and fact.ranks
     }
+    who = RankFinder(job)
     for event in job.events.of("gpu_allocation_failed"):
-        rank = rank_of(job, event)
+        rank = who.rank_of(event)
         ranks = raised.get((event.line.file, event.line.number), ()) if rank is None else (rank,)
         gpu = event.fields.get("gpu")
         if not ranks and isinstance(gpu, int) and gpu > 0 and len(job.hosts) <= 1:
@@ -155,8 +156,9 @@ def _full_memories(job: Job) -> Iterator[Fact]:
 
 def _cuda_errors(job: Job) -> Iterator[Fact]:
     """What programs print of CUDA errors, with the rank where it can be told."""
+    who = RankFinder(job)
     for event in job.events.of(*(kind for kind in job.events.kinds() if kind.startswith("cuda_"))):
-        rank = rank_of(job, event)
+        rank = who.rank_of(event)
         yield Fact(
             "gpu_error",
             {"error": event.kind.removeprefix("cuda_"), "text": event.line.text.strip()[:200]},

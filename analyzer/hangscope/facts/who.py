@@ -11,29 +11,36 @@ _TAG = re.compile(r"\[rank(\d+)\]:")
 _WORLD = (None, "default_pg", "0")
 
 
-def rank_of(job: Job, event: Event) -> int | None:
-    """The global rank, or None.
+class RankFinder:
+    """Finds the global rank of events, beyond what identity knows.
 
-    Beyond what identity knows: a rank tag that stands behind foreign text, the rank that torch's watchdog prints on
-    the same line for the default group (to 2.3 without any other mark), and the rank that NCCL's proxy of the same
-    process names when an operation fails.
+    It takes a rank tag that stands behind foreign text, the rank that torch's watchdog prints on the same line for
+    the default group (to 2.3 without any other mark), and the rank that NCCL's proxy of the same process names when
+    an operation fails.
     """
-    if event.rank is not None:
-        return event.rank
-    tag = _TAG.search(event.line.raw[:200])
-    if tag:
-        return int(tag[1])
-    watchdog = job.events.of("watchdog_thread_ended", "watchdog_timeout", "watchdog_takes_process_down")
-    for other in watchdog:
-        if other.line is event.line and other.fields.get("pg_desc") in _WORLD and other.fields.get("pg_name") in _WORLD:
-            rank = other.fields.get("group_rank")
-            return rank if isinstance(rank, int) else None
-    if event.pid is None:
-        return None
-    named = {
-        other.fields.get("group_rank")
-        for other in job.events.of("proxy_operation_failed")
-        if other.pid == event.pid and other.host == event.host
-    }
-    rank = named.pop() if len(named) == 1 else None
-    return rank if isinstance(rank, int) else None
+
+    def __init__(self, job: Job) -> None:
+        self._lines: dict[tuple[str, int], int] = {}
+        for event in job.events.of("watchdog_thread_ended", "watchdog_timeout", "watchdog_takes_process_down"):
+            rank = event.fields.get("group_rank")
+            of_world = event.fields.get("pg_desc") in _WORLD and event.fields.get("pg_name") in _WORLD
+            if of_world and isinstance(rank, int):
+                self._lines[event.line.file, event.line.number] = rank
+        named: dict[tuple[str | None, int], set[int]] = {}
+        for event in job.events.of("proxy_operation_failed"):
+            rank = event.fields.get("group_rank")
+            if event.pid is not None and isinstance(rank, int):
+                named.setdefault((event.host, event.pid), set()).add(rank)
+        self._processes = {process: min(ranks) for process, ranks in named.items() if len(ranks) == 1}
+
+    def rank_of(self, event: Event) -> int | None:
+        """The global rank, or None."""
+        if event.rank is not None:
+            return event.rank
+        tag = _TAG.search(event.line.raw[:200])
+        if tag:
+            return int(tag[1])
+        rank = self._lines.get((event.line.file, event.line.number))
+        if rank is None and event.pid is not None:
+            rank = self._processes.get((event.host, event.pid))
+        return rank

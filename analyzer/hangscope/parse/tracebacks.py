@@ -24,6 +24,8 @@ HEADER = "Traceback (most recent call last)"
 FRAME = re.compile(r'File\s+"(?P<file>[^"]+)", line (?P<line>\d{1,9})(?:, in (?P<function>.+?))?(?=\s*$|\s+File ")')
 FRAME_START = re.compile(r'^\s*File(?:\s+"[^"]*)?"?,?(?: line)?\s*$')
 CARETS = re.compile(r"^[\s^~|+]*[\^~][\s^~]*$")
+# What the interpreter prints in front of a traceback that ends nothing: a failing __del__ or callback, logging itself.
+IGNORED = re.compile(r"^(?:Exception ignored (?:in|while|on)\b|--- Logging error ---)")
 GROUP_MARK = re.compile(r"^ *(?:\| ?|\+ (?=\S)|\+(?=-))(?P<rest>.*)$")
 GROUP_RULER = re.compile(r"^[-+]*-{4,}(?P<number> (?:\d+|\.\.\.) -+)?$")
 RANK_TAG = re.compile(r"^\[rank\d+\]: ?")
@@ -88,7 +90,8 @@ class ExceptionRecord:
         user_frame: innermost frame of the job's own code, or None.
         chain: place in a chain of exceptions, 0 for the one that was raised first (or stands alone).
         relation: how it follows from the exception printed before it: "context" (raised while handling it), "cause"
-            (raise ... from), "original" (the exception inside a worker that the one before quotes), "" if it does not.
+            (raise ... from), "original" (the exception inside a worker that the one before quotes), "group" (member of an exception group),
+            "ignored" (the interpreter says that it ignores it), "" if it stands alone.
         superseded: an exception printed after this one took its place (or quotes it).
         damaged: cut off, or lines of several writers are mixed in it.
         line: the line "Type: message".
@@ -149,6 +152,9 @@ class TracebackAssembler:
         if not self._open and self._finished is None and not _may_begin(text):
             if self._relation and text.strip():
                 self._relation, self._chain = "", 0
+            return None
+        if not self._open and self._finished is None and IGNORED.match(text):
+            self._relation, self._chain = "ignored", 0
             return None
         text = self._strip(text)
         if self._finished is not None:
@@ -317,7 +323,9 @@ class TracebackAssembler:
                 self._message.append(stripped)
             return None
         record = self._give_out(superseded=False)
-        if self._open or _may_begin(text):
+        if not self._open and IGNORED.match(text):
+            self._relation = "ignored"
+        elif self._open or _may_begin(text):
             self._feed_traceback(line, text)
         return record
 
@@ -397,6 +405,7 @@ def _may_begin(text: str) -> bool:
         or "Exception" in text
         or "Interrupt" in text
         or "SystemExit" in text
+        or "Logging error" in text
     )
 
 
