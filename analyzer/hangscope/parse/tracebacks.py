@@ -90,8 +90,8 @@ class ExceptionRecord:
         user_frame: innermost frame of the job's own code, or None.
         chain: place in a chain of exceptions, 0 for the one that was raised first (or stands alone).
         relation: how it follows from the exception printed before it: "context" (raised while handling it), "cause"
-            (raise ... from), "original" (the exception inside a worker that the one before quotes), "group" (member of an exception group),
-            "ignored" (the interpreter says that it ignores it), "" if it stands alone.
+            (raise ... from), "original" (the exception inside a worker that the one before quotes), "group" (member of
+            an exception group), "ignored" (the interpreter says that it ignores it), "" if it stands alone.
         superseded: an exception printed after this one took its place (or quotes it).
         damaged: cut off, or lines of several writers are mixed in it.
         line: the line "Type: message".
