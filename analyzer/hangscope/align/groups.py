@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from hangscope.align.identity import Process
+from hangscope.align.identity import Process, size_in
 from hangscope.model import Event, Line
 from hangscope.parse.bulk import pointer
 
@@ -138,7 +138,7 @@ def _communicator(process: Process, event: Event) -> Communicator:
         process=process,
         comm=pointer(str(event.fields.get("comm", ""))),
         group_rank=number("group_rank"),
-        size=number("nranks") or 0,
+        size=size_in(event.fields.get("nranks")),
         comm_id=comm_id if comm_id is not None else number("child_comm_id"),
         parent=pointer(str(parent)) if parent is not None else None,
         split_count=number("split_count"),

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from hangscope.align.unite import Union
-from hangscope.model import Event, Line
+from hangscope.model import Event, Line, Value
 from hangscope.parse.columns import WriterKey
 from hangscope.parse.source import ParsedSource, WriterInfo
 from hangscope.sources.origin import FileHints, hints
@@ -32,6 +32,9 @@ TRUST = {
     "local-rank": 1,
 }
 """How much a source of rank numbers is trusted; what the process itself says of the world comes first."""
+
+MAX_RANKS = 1 << 20
+"""Ten times the largest jobs there are; a larger number is torn from two, or made to exhaust memory."""
 
 Node = tuple[str, ...]
 
@@ -166,7 +169,7 @@ class _Identifier:
 
     def _claim(self, key: WriterKey, rank: int, source: str) -> None:
         node = self._nodes.get(key)
-        if node is not None:
+        if node is not None and 0 <= rank < MAX_RANKS:
             self._claims[self._union.find(node)].append(_Claim(rank, source))
 
     def _claim_by_file(self, source: ParsedSource) -> None:
@@ -333,15 +336,19 @@ def world_size(sources: Iterable[ParsedSource]) -> int | None:
     for source in sources:
         for event in source.events:
             if event.kind in ("comm_init_start", "comm_init_complete"):
-                nranks = event.fields.get("nranks")
-                largest = max(largest, nranks if isinstance(nranks, int) else 0)
-            elif isinstance(size := event.fields.get("world_size"), int) and event.kind != "failure_rank":
+                largest = max(largest, size_in(event.fields.get("nranks")))
+            elif (size := size_in(event.fields.get("world_size"))) and event.kind != "failure_rank":
                 stated[size] += 1
-        largest = max(largest, max(source.calls.nranks, default=0))
+        largest = max(largest, size_in(max(source.calls.nranks, default=0)))
     if stated:
         common = max(stated.items(), key=lambda item: (item[1], item[0]))[0]
         return max(common, largest)
     return largest or None
+
+
+def size_in(value: Value) -> int:
+    """A number of ranks; 0 when it can be none."""
+    return value if isinstance(value, int) and 0 < value <= MAX_RANKS else 0
 
 
 def _describe(process: Process, key: WriterKey, info: WriterInfo, hint: FileHints) -> None:

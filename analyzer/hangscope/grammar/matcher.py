@@ -128,10 +128,14 @@ class _Matcher:
         if found is None:
             return None
         fields: dict[str, Value] = {}
-        for group, name, convert in self._groups:
-            value = found.group(group)
-            if value is not None and name not in fields:
-                fields[name] = convert(value)
+        try:
+            for group, name, convert in self._groups:
+                value = found.group(group)
+                if value is not None and name not in fields:
+                    fields[name] = convert(value)
+        except ValueError:
+            # Python reads no number of more than 4300 digits; nobody prints one
+            return None
         return Match(self._alternative.kind, fields, found.start(), found.end())
 
     def _compile(self) -> Callable[[str], re.Match[str] | None]:

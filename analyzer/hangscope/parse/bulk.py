@@ -16,7 +16,7 @@ from hangscope.parse.columns import CallColumns, WriterKey
 
 CALL_KIND = "nccl_call"
 MARK = ": opCount "
-_HEADER = r"([^\s:\[\]]+):(\d+):\d+ \[-?\d+\] NCCL INFO "
+_HEADER = r"([^\s:\[\]]+):(\d{1,10}):\d+ \[-?\d+\] NCCL INFO "
 _NAN = float("nan")
 _FIELDS = ("call", "op_count", "count", "dtype", "reduce_op", "root", "comm", "nranks")
 
@@ -44,7 +44,8 @@ class CallReader:
     def take(self, text: str, number: int) -> WriterKey | None:
         """Reads a raw line with `MARK` in it; None when it is not a plain call line."""
         found = self._match(text)
-        if found is None:
+        if found is None or text[found.end() :].strip():
+            # what stands behind a call belongs to another line that lost its own beginning
             return None
         writer = (str(found[1]), str(found[2]))
         columns = self.columns
@@ -52,23 +53,15 @@ class CallReader:
         if code is None:
             code = columns.writer_code(WriterKey(self._file, "", writer[0], int(writer[1])))
             self._codes[writer] = code
-        call, op_count, count, dtype, redop, root, comm, nranks = found.group(*_FIELDS)
+        call, op_count, *numbers, comm, nranks = found.group(*_FIELDS)
+        try:
+            count, dtype, redop, root = map(int, numbers)
+            size = int(nranks)
+        except ValueError:
+            # Python reads no number of more than 4300 digits; nobody prints one
+            return None
         op = columns.op_code(call)
-        columns.append(
-            (
-                code,
-                op,
-                int(op_count, 16),
-                int(count),
-                int(dtype),
-                int(redop),
-                int(root),
-                pointer(comm),
-                int(nranks),
-                number,
-                _NAN,
-            )
-        )
+        columns.append((code, op, int(op_count, 16), count, dtype, redop, root, pointer(comm), size, number, _NAN))
         return columns.writers[code]
 
     def take_event(self, event: Event, key: WriterKey) -> None:

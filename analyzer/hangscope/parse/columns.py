@@ -32,6 +32,8 @@ CallRow = tuple[int, int, int, int, int, int, int, int, int, int, float]
 
 _CODES = ("i", "b", "q", "q", "h", "q", "i", "Q", "i", "i", "d")
 _FLUSH_AT = 8192
+_MAX_OPS = 127
+"""NCCL has a dozen operations; more names than fit their column are no operations, and share the last one."""
 
 
 class CallColumns:
@@ -104,6 +106,8 @@ class CallColumns:
         """Index of an operation in `ops`, made when new."""
         code = self._op_index.get(call)
         if code is None:
+            if len(self.ops) == _MAX_OPS:
+                return _MAX_OPS - 1
             code = self._op_index[call] = len(self.ops)
             self.ops.append(call)
         return code

@@ -60,7 +60,7 @@ class _Reader:
         sniffed = sniff(stream)
         if sniffed.kind not in (Kind.TEXT, Kind.EMPTY):
             return ParsedSource(SourceRecord(self._name, sniffed.kind.value, 0, self._size, 0, sniffed.error))
-        for raw in read_raw_lines(sniffed.stream):
+        for raw in self._unwrapper.learn(read_raw_lines(sniffed.stream)):
             self._take(raw)
             size, complete = raw.end, raw.complete
         for assembler in self._assemblers.values():
