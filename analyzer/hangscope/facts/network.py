@@ -30,6 +30,13 @@ KINDS = {
     "established_connections_cut": FactKind(
         ("error", "sides"), "Established connections broke at both ends with an error that no dying process causes."
     ),
+    "local_rank_left": FactKind(
+        ("local_rank", "witnesses"), "Several processes of a host lost the same local rank, and no other."
+    ),
+    "bootstrap_unanswered": FactKind(
+        ("came",),
+        "All ranks of several hosts began the init, and none of them finished the bootstrap or printed an error.",
+    ),
     "peer_not_reached": FactKind(
         ("peer", "error", "tries"), "Connections to this address never came about; its host is told by the address."
     ),
@@ -60,6 +67,7 @@ _CUT = (
     "Network is down",
     "Host is down",
 )
+_FEWEST_WITNESSES = 2
 _DONE = frozenset({"comm_init_complete", "connected"})
 
 
@@ -73,6 +81,8 @@ def find(job: Job) -> Iterator[Fact]:
     yield from _lost(job, owners)
     yield from _cut(job)
     yield from _not_reached(job, owners)
+    yield from _local_rank_left(job)
+    yield from _unanswered(job)
 
 
 def _chosen_interfaces(job: Job) -> list[Event]:
@@ -94,6 +104,7 @@ def _virtual(job: Job, chosen: list[Event]) -> Iterator[Fact]:
     for (interface, address), events in sorted(by_choice.items()):
         members = [job.process_of(event) for event in events]
         lines = [evidence_of(event, f"{interface} ends inside this host") for event in events[:4]]
+        lines += [evidence_of(event, "this setting chose it") for event in _settings_of(members)[:2]]
         lines += [evidence_of(event, "this host uses an interface that others can reach") for event in usual[:2]]
         fields = {"interface": interface, "address": address, "expected": expected}
         hosts = hosts_of(members) if usual else ()
@@ -101,6 +112,15 @@ def _virtual(job: Job, chosen: list[Event]) -> Iterator[Fact]:
         yield Fact(
             "interface_is_virtual", fields, ranks_of(members) if usual else (), hosts, "", affected, None, tuple(lines)
         )
+
+
+def _settings_of(processes: list[Process]) -> list[Event]:
+    return [
+        event
+        for process in processes
+        for event in process.events
+        if event.kind == "nccl_setting" and event.fields.get("name") == "NCCL_SOCKET_IFNAME"
+    ]
 
 
 def _is_virtual(event: Event) -> bool:
@@ -214,9 +234,62 @@ def _not_reached(job: Job, owners: dict[str, list[Process]]) -> Iterator[Fact]:
         error = next((str(e.fields["error"]) for e in events if "error" in e.fields), "no answer")
         affected = ranks_of([job.process_of(event) for event in events])
         fields: dict[str, Value] = {"peer": peer, "error": error, "tries": len(events)}
-        shown = sorted(events, key=lambda e: (e.kind == "connect_retry", e.time or 0.0, e.line.file, e.line.number))
+        # What ended it first, then the last try of each process, then the first ones.
+        last = {id(job.process_of(event)): event for event in events}
+        ends = [e for e in events if e.kind != "connect_retry" or last[id(job.process_of(e))] is e]
+        shown = [*sorted(ends, key=lambda e: e.kind == "connect_retry"), *(e for e in events if e not in ends)]
         lines = tuple(evidence_of(event, f"it cannot connect to {peer or 'its peer'}") for event in shown[:8])
         times = [event.time for event in events if event.time is not None]
         yield Fact(
             "peer_not_reached", fields, (), hosts_of(_at(peer, owners)), "", affected, min(times, default=None), lines
         )
+
+
+def _local_rank_left(job: Job) -> Iterator[Fact]:
+    """One local rank that the others of a host name alike; at an orderly end they name each other in turn."""
+    by_host: dict[str, list[Event]] = defaultdict(list)
+    for event in job.events.of("local_rank_closed"):
+        by_host[event.host or ""].append(event)
+    torn = {event.host or "" for event in job.events.of("comm_teardown")}
+    for host, events in sorted(by_host.items()):
+        named = {event.fields.get("local_rank") for event in events}
+        witnesses = {(event.host, event.pid) for event in events}
+        if len(named) != 1 or len(witnesses) < _FEWEST_WITNESSES or host in torn:
+            continue
+        local_rank = events[0].fields.get("local_rank")
+        # On a job of one host the local rank is the rank.
+        known = [p for p in job.processes if p.host == host and p.local_rank == local_rank]
+        ranks = ranks_of(known) or ((local_rank,) if isinstance(local_rank, int) and len(job.hosts) == 1 else ())
+        lines = tuple(evidence_of(event, f"it lost local rank {local_rank}") for event in events[:8])
+        fields: dict[str, Value] = {"local_rank": local_rank, "witnesses": len(witnesses)}
+        affected = ranks_of([job.process_of(event) for event in events])
+        yield Fact("local_rank_left", fields, ranks, (host,) if host else (), "", affected, events[0].time, lines)
+
+
+def _unanswered(job: Job) -> Iterator[Fact]:
+    """From 2.23 on Init START comes before the bootstrap, and timings after it: silence between them on all ranks."""
+    starts = [event for event in job.events.of("comm_init_start") if "api" in event.fields]
+    sizes = {event.fields.get("nranks") for event in starts}
+    came = {event.fields.get("group_rank") for event in starts}
+    hosts = hosts_of([job.process_of(event) for event in starts])
+    if len(sizes) != 1 or len(came) not in sizes or len(hosts) < _FEWEST_WITNESSES:
+        return
+    if job.events.has(
+        "bootstrap_timings", "comm_init_complete", "comm_layout", "error_arrow", "connect_retry", "connect_failed"
+    ):
+        return
+    if not any("ncclCommInitRank" in str(event.fields.get("api", "")) for event in starts) or not _prints_bootstrap(
+        job
+    ):
+        return
+    lines = [evidence_of(e, "it waits in the bootstrap") for e in job.events.of("network_chosen")[:8]]
+    lines += [evidence_of(event, "this rank came") for event in starts[:8]]
+    yield Fact(
+        "bootstrap_unanswered", {"came": len(came)}, (), hosts, "", ranks_of(list(job.processes)), None, tuple(lines)
+    )
+
+
+def _prints_bootstrap(job: Job) -> bool:
+    """Whether the version is one that prints Init START before the bootstrap (2.23 and later)."""
+    versions = [str(event.fields.get("version", "")) for event in job.events.of("nccl_version")]
+    return not any(version.startswith(("2.21", "2.22")) for version in versions)
