@@ -6,7 +6,7 @@ prints.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 from hangscope.align.identity import Process
@@ -46,10 +46,32 @@ def find(job: Job) -> Iterator[Fact]:
             event.time,
             (evidence_of(event),),
         )
+    yield from _unnamed_sharing(job)
     for event in job.events.of("rank_checked_in_twice"):
         yield _twice(job, event)
     for event in job.events.of("root_nranks_mismatch", "root_info_mismatch"):
         yield _sizes(job, event)
+
+
+def _unnamed_sharing(job: Job) -> Iterator[Fact]:
+    """From 2.30 on the warning names neither ranks nor GPU, and every rank prints it: Init START has both."""
+    warnings = job.events.of("duplicate_gpu_unnamed")
+    if not warnings:
+        return
+    users: dict[tuple[object, object, object], dict[int, Event]] = defaultdict(dict)
+    for start in job.events.of("comm_init_start"):
+        rank = start.fields.get("group_rank")
+        if isinstance(rank, int) and start.host:
+            users[start.host, start.fields.get("bus_id"), start.fields.get("comm_id")][rank] = start
+    shared = {key: starts for key, starts in users.items() if len(starts) > 1}
+    first = evidence_of(warnings[0], "NCCL found it")
+    for (host, bus_id, _), starts in shared.items():
+        ranks = tuple(sorted(starts)) if _is_world(job, next(iter(starts.values()))) else ()
+        lines = (first, *(evidence_of(e, f"rank {rank} is on bus {bus_id}") for rank, e in sorted(starts.items())[:6]))
+        yield Fact("gpu_shared", {"bus_id": str(bus_id)}, ranks, (str(host),), "", (), warnings[0].time, lines)
+    if not shared:
+        hosts = tuple(sorted({event.host for event in warnings if event.host})) if len(job.hosts) == 1 else ()
+        yield Fact("gpu_shared", {}, (), hosts, "", (), warnings[0].time, (first,))
 
 
 def _is_world(job: Job, event: Event) -> bool:

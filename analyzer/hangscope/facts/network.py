@@ -38,7 +38,8 @@ KINDS = {
         "All ranks of several hosts began the init, and none of them finished the bootstrap or printed an error.",
     ),
     "peer_not_reached": FactKind(
-        ("peer", "error", "tries"), "Connections to this address never came about; its host is told by the address."
+        ("peer", "error", "tries", "gave_up"),
+        "Connections to this address never came about; its host is told by the address.",
     ),
 }
 _ADDRESS_KINDS = ("bootstrap_interface", "net_interface", "ib_devices")
@@ -233,7 +234,8 @@ def _not_reached(job: Job, owners: dict[str, list[Process]]) -> Iterator[Fact]:
     for peer, events in sorted(by_peer.items()):
         error = next((str(e.fields["error"]) for e in events if "error" in e.fields), "no answer")
         affected = ranks_of([job.process_of(event) for event in events])
-        fields: dict[str, Value] = {"peer": peer, "error": error, "tries": len(events)}
+        gave_up = any(event.kind != "connect_retry" for event in events)
+        fields: dict[str, Value] = {"peer": peer, "error": error, "tries": len(events), "gave_up": gave_up}
         # What ended it first, then the last try of each process, then the first ones.
         last = {id(job.process_of(event)): event for event in events}
         ends = [e for e in events if e.kind != "connect_retry" or last[id(job.process_of(e))] is e]
