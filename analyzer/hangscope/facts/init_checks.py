@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
-from hangscope.align.identity import Process
 from hangscope.align.job import Job
 from hangscope.facts import FactKind
 from hangscope.facts.collect import evidence_of
 from hangscope.facts.majority import hosts_of, ranks_of
-from hangscope.model import Event, Fact
+from hangscope.model import Event, Fact, Value
 
 KINDS = {
     "gpu_shared": FactKind(("bus_id",), "NCCL found two ranks of one communicator on one GPU."),
@@ -106,25 +105,15 @@ def _sizes(job: Job, event: Event) -> Fact:
         if e.kind == "comm_init_start" and e.fields.get("nranks") in (size, peer_size)
     }
     counts = Counter(e.fields.get("nranks") for _, e in starts.values())
-    odd: list[Process] = []
-    if counts:
-        usual = max(counts, key=lambda value: (counts[value], value == size))
-        odd = [p for p, e in starts.values() if e.fields.get("nranks") != usual]
-        lines += [
-            evidence_of(e, "this process has another size")
-            for _, e in starts.values()
-            if e.fields.get("nranks") != usual
-        ]
-    return Fact(
-        "root_saw_other_size",
-        {"size": size, "peer_size": peer_size},
-        ranks_of(odd),
-        hosts_of(odd),
-        "",
-        (),
-        event.time,
-        tuple(lines),
-    )
+    usual = max(counts, key=lambda value: (counts[value], value == size), default=size)
+    odd = [(p, e) for p, e in starts.values() if e.fields.get("nranks") != usual]
+    lines += [evidence_of(e, "this process has another size") for _, e in odd]
+    # A process whose size nobody else has gets no global rank from it; then its own word counts.
+    named = tuple(sorted(r for _, e in odd if isinstance(r := e.fields.get("group_rank"), int)))
+    members = [p for p, _ in odd]
+    fields: dict[str, Value] = {"size": size, "peer_size": peer_size}
+    ranks = ranks_of(members) or named
+    return Fact("root_saw_other_size", fields, ranks, hosts_of(members), "", (), event.time, tuple(lines))
 
 
 def _hosts(event: Event) -> tuple[str, ...]:
