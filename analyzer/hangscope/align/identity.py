@@ -118,6 +118,7 @@ class _Identifier:
         for source in self._sources:
             self._place(source)
         self._unite_folders()
+        self._unite_names()
         self._claim_all()
         by_writer, processes = self._processes()
         ranks, duplicates = self._ranks(processes)
@@ -151,6 +152,22 @@ class _Identifier:
             folder, _, _ = file.rpartition("/")
             if hint.local_rank is not None and folder:
                 self._union.unite(folders.setdefault(folder, ("file", file)), ("file", file))
+
+    def _unite_names(self) -> None:
+        """rank3.out and rank3.err: the lines with a pid and those without one that a rank left under its name."""
+        named: dict[int, set[Node]] = defaultdict(set)
+        pids: dict[int, set[Node]] = defaultdict(set)
+        for key, node in self._nodes.items():
+            rank = self._hints[key.file].rank
+            if rank is not None and not key.stream:
+                (named if key.pid is None else pids)[rank].add(node)
+        for rank, nodes in named.items():
+            roots = {self._union.find(node) for node in pids[rank]}
+            if len(roots) <= 1:
+                # no pid: the lines of a process that states the rank itself, as far as there is one
+                anchor = next(iter(roots), ("rank", str(rank)))
+                for node in nodes:
+                    self._union.unite(anchor, node)
 
     # --- claims -----------------------------------------------------------------------------------------
 
@@ -226,6 +243,8 @@ class _Identifier:
             for event in source.events:
                 process = by_writer[writer_key(event.line)]
                 process.events.append(event)
+                if process.gpu is None and event.kind in ("comm_init_start", "comm_init_complete"):
+                    process.gpu = _gpu(event)
                 host = event.fields.get("host")
                 if event.kind == "environment_print" and process.host is None and isinstance(host, str):
                     process.host = host
@@ -289,7 +308,7 @@ def _node(key: WriterKey, stream_ranks: dict[str, set[int]], file_host: str | No
         host = key.host or file_host
         return ("pid", host, str(key.pid)) if host else ("pid", "", str(key.pid), key.file)
     shared = len(stream_ranks.get(key.stream, ())) > 1
-    if key.rank is not None and (shared or not key.stream):
+    if key.rank is not None and key.rank_source != "file-name" and (shared or not key.stream):
         return ("rank", str(key.rank))
     return ("stream", key.file, key.stream) if key.stream else ("file", key.file)
 
@@ -306,6 +325,14 @@ def _event_claims(event: Event, world: int | None) -> Iterator[tuple[int, str]]:
             yield rank, "environment"
 
 
+def _gpu(event: Event) -> str | None:
+    """The device that a process joins a communicator with: index, and bus id where NCCL prints it (2.5.6 and later)."""
+    index, bus = event.fields.get("cuda_dev"), event.fields.get("bus_id")
+    if index is None:
+        return None
+    return f"{index} (bus {bus})" if bus else str(index)
+
+
 def _agent_ranks(source: ParsedSource) -> list[int]:
     """The last ``global_ranks=[...]`` that the agent of this file printed."""
     said = [e for e in source.events if e.kind == "rendezvous_value" and e.fields.get("result_name") == "global_ranks"]
@@ -313,7 +340,7 @@ def _agent_ranks(source: ParsedSource) -> list[int]:
 
 
 def failure_table(sources: Iterable[ParsedSource]) -> dict[int, int]:
-    """pid -> global rank, from torchrun's ChildFailedError tables (lines ``rank : 2 ...``, ``exitcode : -9 (pid: 8)``)."""
+    """pid -> global rank, by torchrun's ChildFailedError tables (``rank : 2 ...``, ``exitcode : -9 (pid: 8)``)."""
     ranks: dict[int, int] = {}
     for source in sources:
         current: int | None = None

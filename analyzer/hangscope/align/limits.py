@@ -8,8 +8,11 @@ from hangscope.align.identity import Identity
 from hangscope.model import SourceRecord
 from hangscope.parse.source import ParsedSource
 from hangscope.sources.origin import hints
+from hangscope.sources.stamps import REFERENCE_YEAR
 
 _MAX_NAMES = 4
+_YEAR_2001 = 978_307_200.0
+"""Logs of GPU jobs are younger; an earlier time has the reference year of a stamp without one."""
 _UNREAD = {
     "json": "JSON documents (flight recorder, RAS)",
     "pickle": "pickled dumps (flight recorder)",
@@ -30,6 +33,8 @@ def limits(
             f"{_count(list(lost), 'file')} may lack the last lines, up to 4095 bytes: "
             f"the output was block-buffered or cut ({_names(sorted(lost))})"
         )
+    if any(w.first_time is not None and w.first_time < _YEAR_2001 for s in sources for w in s.writers):
+        yield f"the logs name no year: times are given as if it were {REFERENCE_YEAR}"
     for kind, what in _UNREAD.items():
         unread = [s.record.file for s in sources if s.record.kind == kind and s.record.error is None]
         if unread:

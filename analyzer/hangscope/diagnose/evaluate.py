@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from hangscope.diagnose.index import FactIndex, earliest
 from hangscope.diagnose.match import Match, match
 from hangscope.diagnose.rule import Rule
-from hangscope.diagnose.template import Subject, render
+from hangscope.diagnose.template import Subject, headline, render
 from hangscope.diagnose.versions import UnknownVersions, VersionsSeen, fits
 from hangscope.model import Evidence, Fact, Finding, Remedy
 
@@ -52,7 +52,7 @@ def _build_finding(rule: Rule, found: Match, versions: VersionsSeen) -> Finding:
     return Finding(
         cause=rule.cause,
         role=rule.role,
-        title=render(rule.title, subject),
+        title=headline(render(rule.title, subject)),
         ranks=subject.ranks,
         affected_ranks=subject.affected,
         hosts=subject.hosts,

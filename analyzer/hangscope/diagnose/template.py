@@ -13,7 +13,7 @@ SUMMARY_NAMES = ("ranks", "hosts", "group", "affected", "count")
 """What a template may name without a bound fact."""
 
 # A list of whole numbers is written as rank ranges only where its name says that it holds ranks: shapes are lists too.
-_RANK_FIELDS = ("ranks", "affected", "arrived", "missing", "members")
+_RANK_FIELDS = ("ranks", "affected", "arrived", "missing", "members", "witnesses", "absent", "known")
 
 _MOST_VALUES = 4
 _MOST_HOSTS = 8
@@ -65,6 +65,14 @@ def render(template: str, subject: Subject) -> str:
         if expression is not None:
             parts.append(_fill(_placeholder(expression, spec or ""), subject))
     return "".join(parts)
+
+
+def headline(text: str) -> str:
+    """A rendered title as a headline: one line of bounded length, beginning with a capital if it begins with a rank."""
+    line = " ".join(text.split())
+    if len(line) > _LONGEST_TITLE:
+        line = line[: _LONGEST_TITLE - 1].rstrip() + "…"
+    return line[:1].upper() + line[1:] if line.startswith(("rank ", "ranks ", "an unknown ")) else line
 
 
 def outline(template: str) -> str:
@@ -187,6 +195,7 @@ def _format_seconds(value: float) -> str:
     return f"{minutes} min {seconds} s" if seconds else f"{minutes} min"
 
 
+_LONGEST_TITLE = 140
 _NAMED = {"ranks": "rank", "affected": "rank", "hosts": "host"}
 
 _FORMATS: dict[str, Callable[[float], str]] = {

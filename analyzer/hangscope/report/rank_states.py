@@ -15,6 +15,8 @@ MAX_LISTED_RANKS = 65_536
 _LAST_WORDS_LINES = 200
 """An exception this near to the end of a rank's log is its end; further up it was caught and the rank went on."""
 
+_LIFE = frozenset({"comm_init_start", "comm_init_complete", "comm_teardown", "run_ended"})
+
 _STATE_OF_CAUSE = {"exited-early": "finished", "rank-never-started": "missing", "process-frozen": "frozen"}
 
 
@@ -74,6 +76,8 @@ class _States:
             return "unknown"
         if _died(process):
             return "dead"
+        if _ended(process):
+            return "finished"
         return "running" if self._verdict.cause == NO_FAULT_FOUND else "unknown"
 
 
@@ -85,6 +89,14 @@ def _state_of(finding: Finding) -> str:
         return _STATE_OF_CAUSE[finding.cause]
     cause = causes().get(finding.cause)
     return "dead" if cause is not None and cause.family == "process" else ""
+
+
+def _ended(process: ProcessView) -> bool:
+    """Whether the process destroyed its last communicator, or says itself that it is done."""
+    last = next((e for e in reversed(process.events) if e.kind in _LIFE), None)
+    if last is None:
+        return False
+    return last.kind == "run_ended" or (last.kind == "comm_teardown" and last.fields.get("action") == "Destroy")
 
 
 def _died(process: ProcessView) -> bool:

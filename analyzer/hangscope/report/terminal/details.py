@@ -9,6 +9,7 @@ from hangscope.report.printable import one_line
 from hangscope.report.spans import confidence_word, count_words, fold_numbers, rank_words, size_words
 from hangscope.report.terminal.screen import Screen, columns
 from hangscope.report.times import duration_words, seconds_between, split_time
+from hangscope.sources.stamps import REFERENCE_YEAR
 
 _COLLECTIVES = 4
 _EVIDENCE = 6
@@ -50,7 +51,7 @@ def show_story(screen: Screen, report: Report) -> None:
     most = len(steps) if screen.options.verbose else _STEPS
     dates = {split_time(step.time)[0] for step in steps if step.time}
     one_day = len(dates) == 1
-    screen.heading("How it went" + (f", {next(iter(dates))} (clock of the logs)" if one_day else ""))
+    screen.heading("How it went" + (f", {_day(next(iter(dates)))} (clock of the logs)" if one_day else ""))
     start = next((step.time for step in steps if step.time), None)
     table = columns(None, None, None) if start else columns(2, None, gap=1)
     for number, step in enumerate(steps[:most], 1):
@@ -193,3 +194,9 @@ def _job_words(report: Report) -> str:
     if report.job.launcher:
         words.append(f"started by {report.job.launcher}")
     return ", ".join(words)
+
+
+def _day(date: str) -> str:
+    """A date; without its year where the logs name none (then it is the sources layer's reference year)."""
+    year, _, rest = date.partition("-")
+    return f"{rest}, year unknown" if year == str(REFERENCE_YEAR) else date
