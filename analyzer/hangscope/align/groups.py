@@ -116,6 +116,9 @@ class _Lifecycle:
         comm.complete = event.line
         if comm.comm_id is None:
             comm.comm_id = new.comm_id
+        if comm.split_count is None:
+            # only the COMPLETE line of a split has it
+            comm.split_count = new.split_count
 
     def _end(self, event: Event) -> None:
         new = _communicator(self._process, event)
@@ -162,7 +165,10 @@ def find_groups(communicators: list[Communicator], world_size: int | None) -> li
         key = _key(comm, parent, ordinal, sizes[process, comm.size])
         group = groups.get(key)
         if group is None:
-            group = groups[key] = Group(_name(comm, parent, key, world_size, groups), key, comm.size)
+            taken = {group.name for group in groups.values()}
+            is_world = comm.size == world_size and "world" not in taken
+            name = "world" if is_world and comm.parent is None else _name(comm, parent, ordinal, key)
+            group = groups[key] = Group(_free(name, taken), key, comm.size)
         comm.group = group
         group.members.append(comm)
         by_pointer[process, comm.comm] = comm
@@ -181,16 +187,22 @@ def _key(comm: Communicator, parent: Communicator | None, child: int, of_size: i
     return ("size", comm.size, of_size)
 
 
-def _name(
-    comm: Communicator, parent: Communicator | None, key: GroupKey, world: int | None, known: dict[GroupKey, Group]
-) -> str:
+def _name(comm: Communicator, parent: Communicator | None, child: int, key: GroupKey) -> str:
     if comm.parent is not None:
         above = parent.group.name if parent is not None and parent.group is not None else "communicator"
-        number = comm.split_count if comm.split_count is not None else key[2] if key[0] == "child" else "?"
+        number = comm.split_count if comm.split_count is not None else child
         color = f", color {comm.color}" if comm.color is not None else ""
         return f"split {number}{color} of {above}"
-    if comm.size == world and all(group.name != "world" for group in known.values()):
-        return "world"
     if comm.comm_id is not None:
         return f"communicator 0x{comm.comm_id:x}"
     return f"communicator {key[2]} of size {comm.size}"
+
+
+def _free(name: str, taken: set[str]) -> str:
+    """The name, with a number when another group has it."""
+    number = 1
+    free = name
+    while free in taken:
+        number += 1
+        free = f"{name} ({number})"
+    return free
