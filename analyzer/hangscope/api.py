@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from hangscope.align.job import Job
     from hangscope.diagnose.verdict import Diagnosis
-    from hangscope.model import Finding, Report
+    from hangscope.model import Fact, Finding, Report
 
 __all__ = ["analyze", "analyze_text", "diagnose", "explain", "load"]
 
@@ -36,8 +37,14 @@ def load(*paths: str | Path, jobs: int | None = None, progress: Progress | None 
     return align(read_inputs(inputs, jobs, progress), unreadable)
 
 
-def diagnose(job: Job, rules: Sequence[str | Path] = ()) -> Diagnosis:
-    """Applies the rule base (and the rules in these folders) to a job."""
+def diagnose(job: Job, rules: Sequence[str | Path] = (), facts: Sequence[Fact] | None = None) -> Diagnosis:
+    """Applies the rule base to a job.
+
+    Args:
+        job: as `load` gives it.
+        rules: folders of further rules.
+        facts: the job's facts, when they are at hand already.
+    """
     from hangscope.diagnose.check import check_rules
     from hangscope.diagnose.evaluate import evaluate
     from hangscope.diagnose.kinds import known_kinds
@@ -49,7 +56,7 @@ def diagnose(job: Job, rules: Sequence[str | Path] = ()) -> Diagnosis:
     base = load_rules(tuple(rules))
     if rules:
         check_rules(base, known_kinds())
-    findings = evaluate(base, collect_facts(job), job.versions)
+    findings = evaluate(base, collect_facts(job) if facts is None else facts, job.versions)
     return choose_verdict(findings, base, coverage=coverage(job))
 
 
@@ -68,10 +75,14 @@ def analyze(
         InputError: when nothing is there to read.
         RuleError: when a rule of one of the folders is wrong.
     """
+    from hangscope.facts.collect import collect_facts
+    from hangscope.facts.stuck import stuck_calls
     from hangscope.report.build import build_report
 
     job = load(*paths, jobs=jobs, progress=progress)
-    return build_report(job, diagnose(job, rules))
+    facts = collect_facts(job)
+    diagnosis = diagnose(job, rules, facts)
+    return build_report(dataclasses.replace(job, stuck=stuck_calls(job, facts)), diagnosis)
 
 
 def analyze_text(text: str) -> tuple[Finding, ...]:

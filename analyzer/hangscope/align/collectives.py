@@ -189,6 +189,8 @@ class _Finder:
         evidence += [
             self._call(calls[r], seq).evidence(f"call {seq} of rank {r}") for r in sorted(present) if r not in odd
         ][:6]
+        if parting is Parting.SKIPPED:
+            evidence += self._twins(calls[normal[0]], seq)
         return StuckCall(
             group=group.name,
             group_size=group.size,
@@ -205,6 +207,12 @@ class _Finder:
             found=wrong.describe(),
             evidence=tuple(evidence),
         )
+
+    def _twins(self, rows: Ints, seq: int) -> list[Evidence]:
+        """The first call just like the one left out: which of several equal calls was left out, lines cannot tell."""
+        signature = self._signature[rows]
+        first = int(np.flatnonzero(signature == signature[seq])[0])
+        return [self._call(rows, first).evidence(f"call {first} is the same as call {seq}")] if first < seq else []
 
     def _how(
         self,

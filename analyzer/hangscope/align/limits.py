@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from hangscope.align.identity import Identity
 from hangscope.model import SourceRecord
 from hangscope.parse.source import ParsedSource
-from hangscope.sources.origin import hints
 from hangscope.sources.stamps import REFERENCE_YEAR
 
 _MAX_NAMES = 4
@@ -51,10 +50,8 @@ def _silent_ranks(sources: Sequence[ParsedSource], identity: Identity) -> Iterat
     if identity.world_size is None or not identity.ranks:
         return
     missing = sorted(set(range(identity.world_size)) - set(identity.ranks))
-    named = {rank for file in empty if (rank := hints(file).rank) is not None}
-    rest = [rank for rank in missing if rank not in named]
-    if rest:
-        yield f"no line is known to come from {_ranks(rest)} of {identity.world_size}"
+    if missing:
+        yield f"no line is known to come from {_ranks(missing)} of {identity.world_size}"
 
 
 def _ranks(ranks: Sequence[int]) -> str:

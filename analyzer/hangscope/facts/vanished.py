@@ -37,7 +37,7 @@ LOSS_KINDS = (
     "gloo_peer_closed",
 )
 """What a rank prints when a peer's connection is lost."""
-_OWN_REASONS = ("exception", "nccl_call_failed", "cuda_error")
+_OWN_REASONS = ("exception",)
 _ABORTS = ("abort_called",)
 
 
