@@ -8,6 +8,7 @@ import io
 import json
 import lzma
 import pickle
+import random
 import tarfile
 import zipfile
 
@@ -108,3 +109,13 @@ def test_any_bytes_have_a_kind(data: bytes) -> None:
 @given(st.dictionaries(st.text(max_size=5), st.integers(), max_size=4))
 def test_an_indented_object_is_a_document(value: dict[str, int]) -> None:
     assert sniff_bytes(json.dumps(value, indent=1).encode()) is Kind.JSON
+
+
+def test_random_bytes_are_binary_although_few_of_them_are_controls() -> None:
+    head = random.Random(7).randbytes(5000)
+
+    assert sniff_bytes(head) is Kind.BINARY
+
+
+def test_text_in_another_code_page_is_text() -> None:
+    assert sniff_bytes("训练任务失败: 节点\n".encode("gbk") * 40) is Kind.TEXT

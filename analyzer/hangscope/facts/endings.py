@@ -22,6 +22,7 @@ KINDS = {
     "teardown_incomplete": FactKind(
         ("ended", "size"), "Some ranks destroyed the world's communicator, others made the same calls and did not."
     ),
+    "nothing_recognized": FactKind(("lines",), "No line of the inputs is of a kind that is known."),
     "ranks_without_evidence": FactKind(("known", "size"), "Of a good part of the ranks there is no line at all."),
 }
 _FEW = 0.75
@@ -35,6 +36,9 @@ def find(job: Job) -> Iterator[Fact]:
     if job.ranks and silent and len(job.ranks) < _FEW * size:
         known = tuple(sorted(job.ranks))
         yield Fact("ranks_without_evidence", {"known": known, "size": size}, (), (), "", silent)
+    lines = sum(record.lines for record in job.sources)
+    if lines and not len(job.events) and not job.stuck:
+        yield Fact("nothing_recognized", {"lines": lines})
     yield from _said_done(job)
     if not world or job.stuck or silent:
         return

@@ -156,6 +156,10 @@ def _looks_like_text(head: bytes) -> bool:
         # UTF-16 without a byte order mark: every other byte is NUL, the rest is text
         halves = (head[0::2], head[1::2])
         return any(half.count(0) == 0 and not half.translate(None, _TEXT_BYTES) for half in halves)
+    # random bytes: few controls, but much that is no UTF-8; text in another code page has the latter without the former
+    garbled = head.decode("utf-8", "replace").count("\ufffd")
+    if strange * 50 > len(head) and garbled * 10 > len(head):
+        return False
     return strange * 10 <= len(head)
 
 
