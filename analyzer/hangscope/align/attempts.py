@@ -6,11 +6,9 @@ import dataclasses
 from collections import defaultdict
 from collections.abc import Sequence
 
+from hangscope.align.identity import size_in
 from hangscope.model import Value
-from hangscope.parse.source import ParsedSource, WriterInfo
-
-_RESTARTS = ("worker_group_failed", "membership_changed")
-"""Event kinds that say: the launcher starts the workers anew (torch's elastic agent)."""
+from hangscope.parse.source import RESTART_KINDS, ParsedSource, WriterInfo
 
 
 def last_attempt(sources: Sequence[ParsedSource]) -> tuple[list[ParsedSource], list[str]]:
@@ -46,7 +44,7 @@ def _run(source: ParsedSource) -> str:
 
 def _after_restart(source: ParsedSource, warnings: list[str]) -> ParsedSource:
     """What stands behind the last restart in the file, when something came after it."""
-    restarts = [e.line.number for e in source.events if e.kind in _RESTARTS and e.fields.get("attempts_left") != 0]
+    restarts = [e.line.number for e in source.events if e.kind in RESTART_KINDS and e.fields.get("attempts_left") != 0]
     restarts += _new_processes(source)
     cut = max((number for number in restarts if number < source.record.lines), default=0)
     after = [event for event in source.events if event.line.number > cut]
@@ -64,22 +62,24 @@ def _last_number(writer: WriterInfo) -> int:
 
 
 def _new_processes(source: ParsedSource) -> list[int]:
-    """Lines before which a rank came back as another process, after the earlier one had fallen silent.
+    """The line before which the ranks came back as other processes, after the earlier ones had fallen silent.
 
     Two processes that claim one rank at the same time are another matter (a duplicate rank): there both go on.
     """
     spans = {(w.key.host, w.key.pid): (w.first_line, _last_number(w)) for w in source.writers if w.key.pid is not None}
-    owners: dict[tuple[Value, Value], tuple[str | None, int | None]] = {}
-    cuts = []
-    for event in source.events:
-        if event.kind != "comm_init_start" or event.fields.get("parent") is not None:
+    starts = [e for e in source.events if e.kind == "comm_init_start" and e.fields.get("parent") is None]
+    # in smaller communicators several processes have the same rank
+    world = max((size_in(event.fields.get("nranks")) for event in starts), default=0)
+    owners: dict[Value, tuple[str | None, int | None]] = {}
+    latest: dict[Value, int] = {}
+    for event in starts:
+        if event.fields.get("nranks") != world:
             continue
-        seat = (event.fields.get("group_rank"), event.fields.get("nranks"))
-        process = (event.host, event.pid)
-        before = owners.setdefault(seat, process)
+        rank, process = event.fields.get("group_rank"), (event.host, event.pid)
+        before = owners.setdefault(rank, process)
         if before != process and before in spans and process in spans:
             first = spans[process][0]
             if first is not None and spans[before][1] < first.number:
-                cuts.append(first.number - 1)
-                owners[seat] = process
-    return cuts
+                latest[rank] = first.number - 1
+                owners[rank] = process
+    return [min(latest.values())] if latest else []

@@ -162,7 +162,9 @@ def _frame(
         calls = source.calls
         if not len(calls):
             continue
-        owners = np.array([index[id(by_writer[key])] for key in calls.writers], dtype=np.int64)
+        # a writer of an earlier attempt has no process, and no row either
+        owned = (by_writer.get(key) for key in calls.writers)
+        owners = np.array([-1 if process is None else index[id(process)] for process in owned], dtype=np.int64)
         part = pd.DataFrame(
             {
                 "line": np.frombuffer(calls.line, dtype=np.int32),

@@ -34,16 +34,18 @@ class _Block:
     table: Event | None
     size: int | None
     unanswered: list[Event] = field(default_factory=list)
-    counts: list[tuple[str, list[Event]]] = field(default_factory=list)
+    counts: list[tuple[str, list[tuple[int, Event]]]] = field(default_factory=list)
 
 
 def find(job: Job) -> Iterator[Fact]:
-    """Facts of the last report of every file."""
+    """Facts of the last report of every file: an earlier one tells where the ranks were then."""
     if not job.events.has("ras_comm"):
         return
     with_logs = bool(job.communicators)
     for source in job.parsed:
-        for block in _blocks([e for e in source.events if e.source == "ras"]):
+        events = [e for e in source.events if e.source == "ras"]
+        start = max((i for i, e in enumerate(events) if e.kind == "ras_version"), default=0)
+        for block in _blocks(events[start:]):
             yield from _behind(job, block, with_logs=with_logs)
             yield from _silent(job, block, with_logs=with_logs)
 
@@ -51,6 +53,7 @@ def find(job: Job) -> Iterator[Fact]:
 def _blocks(events: list[Event]) -> Iterator[_Block]:
     block: _Block | None = None
     table: Event | None = None
+    heading: Event | None = None
     for event in events:
         if event.kind == "ras_group" and (table is None or event.fields.get("errors") != "OK"):
             table = event
@@ -62,22 +65,27 @@ def _blocks(events: list[Event]) -> Iterator[_Block]:
         elif block is None:
             continue
         elif event.kind == "ras_member":
-            block.unanswered.append(event)
+            # names the ranks of the line in front of it: those missing, or the few with a certain count
+            if heading is not None and heading.kind == "ras_ranks_missing":
+                block.unanswered.append(event)
+            elif heading is not None and heading.kind == "ras_ranks_at" and block.counts:
+                block.counts[-1][1].append((_operation(heading), event))
+            continue
         elif event.kind == "ras_counts_differ":
             block.counts.append((str(event.fields.get("call", "collective")), []))
         elif event.kind in ("ras_ranks_at", "ras_rank_at") and block.counts:
-            block.counts[-1][1].append(event)
+            block.counts[-1][1].append((_operation(event), event))
+        heading = event
     if block is not None:
         yield block
 
 
 def _behind(job: Job, block: _Block, *, with_logs: bool) -> Iterator[Fact]:
-    for call, events in block.counts:
-        counts = [(_operation(e), e) for e in events]
+    for call, counts in block.counts:
         highest = max((n for n, _ in counts), default=0)
         for operation, event in counts:
             rank = _rank(job, event)
-            if event.kind != "ras_rank_at" or operation >= highest or rank is None:
+            if event.kind == "ras_ranks_at" or operation >= highest or rank is None:
                 continue
             evidence = (*_head(block), evidence_of(event, "fewer than its peers"))
             affected = tuple(sorted(set(job.ranks) - {rank}))

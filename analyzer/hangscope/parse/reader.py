@@ -10,7 +10,7 @@ from hangscope.grammar import GrammarSet, load_set
 from hangscope.model import Event, Line, SourceRecord, Value
 from hangscope.parse.bulk import CALL_KIND, MARK, CallReader
 from hangscope.parse.columns import WriterKey
-from hangscope.parse.source import ParsedSource, WriterInfo
+from hangscope.parse.source import RESTART_KINDS, ParsedSource, WriterInfo
 from hangscope.parse.tracebacks import ExceptionRecord, TracebackAssembler
 from hangscope.sources.decode import RawLine, read_raw_lines
 from hangscope.sources.inputs import Input
@@ -20,6 +20,10 @@ from hangscope.sources.unwrap import Unwrapper
 
 STDIO_BUFFER = 4096
 _FOLD_LIMIT = 200_000
+_BY_PLACE = frozenset({"ras", "elastic", "stacks"})
+"""Sources whose lines belong to the table or block they stand in: the same words further down say something else."""
+ROUTINE_KIND = "nccl_routine"
+"""Lines that are known and from which nothing is concluded: they make no event."""
 _KNOWN_HEADERS = frozenset({"nccl", "c10"})
 _MAX_FRAMES = 60
 
@@ -51,6 +55,7 @@ class _Reader:
         self._writers: dict[WriterKey, WriterInfo] = {}
         self._assemblers: dict[tuple[str, int | None], TracebackAssembler] = {}
         self._folded: dict[tuple[str, WriterKey, str], Event] = {}
+        self._begun: set[WriterKey] = set()
         self._events: list[Event] = []
         self._unrecognized = 0
         self._lines = 0
@@ -105,6 +110,8 @@ class _Reader:
             self._assemble(line)
 
     def _take_match(self, source: str, kind: str, fields: dict[str, Value], line: Line, key: WriterKey) -> None:
+        if kind == ROUTINE_KIND:
+            return
         if kind == CALL_KIND:
             self._calls.take_event(Event(source, kind, fields, line), key)
             return
@@ -116,7 +123,11 @@ class _Reader:
             return
         event = Event(source, kind, fields, line)
         self._events.append(event)
-        if len(self._folded) < _FOLD_LIMIT:
+        if kind in RESTART_KINDS or (kind == "comm_init_start" and key not in self._begun):
+            # what follows may be another attempt, of which only lines behind this one are looked at
+            self._folded.clear()
+            self._begun.add(key)
+        if len(self._folded) < _FOLD_LIMIT and source not in _BY_PLACE:
             self._folded[place] = event
 
     # --- tracebacks -------------------------------------------------------------------------------------

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from hangscope.model import Event, Line, SourceRecord
 from hangscope.parse.columns import CallColumns, WriterKey
 
+RESTART_KINDS = ("worker_group_failed", "membership_changed")
+"""Event kinds that say: the launcher starts the workers anew (torch's elastic agent)."""
+
 
 @dataclass(slots=True)
 class WriterInfo:

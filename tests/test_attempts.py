@@ -1,0 +1,133 @@
+"""Only the last attempt of a restarted job is looked at, and the report says that there were others."""
+
+from __future__ import annotations
+
+from hangscope.align.job import Job
+from nccl_logs import Rank, job_of, job_of_ranks, ranks
+
+RESTART = (
+    "[2026-03-01 10:00:00,000] torch.distributed.elastic.agent.server.api: [INFO] [default] Worker group FAILED. "
+    "2/3 attempts left; will restart worker group"
+)
+LAST = RESTART.replace("2/3", "0/3")
+CUDA = "[rank1]: RuntimeError: CUDA error: device-side assert triggered"
+
+
+def restarted(job: Job) -> list[str]:
+    return [warning for warning in job.warnings if "restarted" in warning]
+
+
+def error(text: str) -> list[str]:
+    return ["Traceback (most recent call last):", '  File "/job/train.py", line 3, in main', f"ValueError: {text}"]
+
+
+def messages(job: Job) -> list[object]:
+    return [event.fields["message"] for event in job.events.of("exception")]
+
+
+# --- torchrun's folders -----------------------------------------------------------------------------------
+
+
+def test_last_attempt_folder_is_analyzed_and_the_others_are_named() -> None:
+    job = job_of({f"run_1/attempt_{n}/0/stderr.log": error(f"attempt {n}") for n in (0, 1, 10)})
+    assert messages(job) == ["attempt 10"]
+    assert restarted(job) == ["the job was restarted in run_1: attempt 10 is analyzed, not the earlier 0, 1"]
+
+
+def test_sources_list_the_files_of_earlier_attempts_too() -> None:
+    job = job_of({f"run_1/attempt_{n}/0/stderr.log": error(f"attempt {n}") for n in (0, 1)})
+    assert [record.file for record in job.sources] == ["run_1/attempt_0/0/stderr.log", "run_1/attempt_1/0/stderr.log"]
+
+
+def test_each_host_s_run_has_its_own_last_attempt() -> None:
+    files = {"node01/run_a/attempt_0/0/stderr.log": error("a0"), "node01/run_a/attempt_1/0/stderr.log": error("a1")}
+    files["node02/run_b/attempt_0/1/stderr.log"] = error("b0")
+    assert sorted(str(text) for text in messages(job_of(files))) == ["a1", "b0"]
+
+
+def test_files_beside_the_attempt_folders_belong_to_every_attempt() -> None:
+    job = job_of(
+        {
+            "run_1/attempt_0/0/stderr.log": error("first"),
+            "run_1/attempt_1/0/stderr.log": error("second"),
+            "dmesg.log": error("beside"),
+        }
+    )
+    assert sorted(str(text) for text in messages(job)) == ["beside", "second"]
+
+
+def test_one_attempt_is_no_restart() -> None:
+    assert restarted(job_of({"run_1/attempt_0/0/stderr.log": error("only")})) == []
+
+
+# --- inside one file --------------------------------------------------------------------------------------
+
+
+def test_what_stands_behind_the_launcher_s_restart_is_analyzed() -> None:
+    job = job_of({"job.log": [*error("first"), RESTART, *error("second")]})
+    assert messages(job) == ["second"]
+    assert len(restarted(job)) == 1
+
+
+def test_words_repeated_after_the_restart_are_not_lost() -> None:
+    # GIVEN a line that both attempts printed word for word
+    job = job_of({"job.log": [CUDA, RESTART, "[rank1]: loading", CUDA]})
+    assert [event.line.number for event in job.events.of("cuda_device_assert")] == [4]
+
+
+def test_message_without_attempts_left_is_no_restart() -> None:
+    job = job_of({"job.log": [*error("first"), LAST, *error("of the launcher")]})
+    assert len(messages(job)) == 2
+    assert restarted(job) == []
+
+
+def test_restart_with_nothing_behind_it_leaves_all_there_is() -> None:
+    assert messages(job_of({"job.log": [*error("first"), RESTART]})) == ["first"]
+
+
+def test_calls_of_the_earlier_attempt_are_not_counted() -> None:
+    # GIVEN one stream of two ranks: rank 1 hangs after two calls, then a healthy second attempt
+    first, second = ranks(2), ranks(2)
+    first[0].call().call().call()
+    first[1].call().call()
+    for log in second:
+        log.pid += 1000
+        log.lines = [
+            line.replace(f":{log.pid - 1000}:{log.pid - 1000} ", f":{log.pid}:{log.pid} ") for line in log.lines
+        ]
+        log.call().call()
+    job = job_of({"job.log": [*first[0].lines, *first[1].lines, RESTART, *second[0].lines, *second[1].lines]})
+    assert job.stuck == ()
+    assert sorted(process.pid or 0 for process in job.ranks.values()) == [1100, 1101]
+    assert len(job.tables.calls) == 4
+
+
+def test_rank_that_comes_back_as_another_process_is_a_restart_without_a_launcher_s_word() -> None:
+    first, second = Rank(0, 2).init().call(), Rank(0, 2)
+    second.pid = 900
+    second.init().call().call()
+    job = job_of({"job.log": [*first.lines, *second.lines]})
+    assert (job.ranks[0].pid, len(job.tables.calls)) == (900, 2)
+    assert job.duplicates == {}
+
+
+def test_logs_one_behind_the_other_in_one_file_are_no_restart() -> None:
+    # GIVEN pairs made without a split, so that two processes are rank 0 of 2
+    logs = ranks(4)
+    for log in logs:
+        log.init(comm=0x9000 + log.rank, rank=log.rank % 2, size=2, comm_id=0x50 + log.rank // 2).call()
+    job = job_of({"all.log": [line for log in logs for line in log.lines]})
+    assert sorted(job.ranks) == [0, 1, 2, 3]
+    assert restarted(job) == []
+
+
+def test_two_processes_that_claim_one_rank_at_the_same_time_are_no_restart() -> None:
+    first, second = Rank(0, 2).init(("Init START",)), Rank(0, 2)
+    second.pid = 900
+    second.init(("Init START",))
+    job = job_of({"job.log": [*first.lines, *second.lines, *Rank(0, 2).say("Using network Socket").lines]})
+    assert len(job.duplicates[0]) == 2
+
+
+def test_healthy_job_is_no_restart() -> None:
+    assert restarted(job_of_ranks(ranks(4))) == []
