@@ -16,7 +16,6 @@ from hangscope.errors import GrammarError
 from hangscope.grammar.matcher import Alternative, squeeze
 
 _TYPES = {"INT": "int", "UINT": "int", "HEX": "hex", "FLOAT": "float"}
-_WHOLE_WORD = re.compile(r"(?<![A-Za-z_])[A-Za-z_]{3,}(?![A-Za-z_])")
 Node = Tree[Token] | Token
 
 
@@ -93,20 +92,7 @@ def _alternative(node: Node, definitions: Definitions) -> Alternative:
     body, kind = node.children[0], str(node.children[1])
     compiler = _Compiler(definitions, f"{definitions.file}:{line}")
     piece = compiler.piece(body, ())
-    try:
-        re.compile(piece.pattern)
-    except re.error as error:
-        raise GrammarError(f"{definitions.file}:{line}: {kind} gives a wrong expression: {error}") from error
-    return Alternative(kind, piece.pattern, compiler.fields, piece.literals, _word(piece.literals), line)
-
-
-def _word(literals: tuple[str, ...]) -> str:
-    """A whole word inside the one literal: bounded inside it, so that neighbouring text cannot lengthen it."""
-    if len(literals) != 1:
-        return ""
-    literal = literals[0]
-    words = [m.group() for m in _WHOLE_WORD.finditer(literal) if m.start() > 0 and m.end() < len(literal)]
-    return max(words, key=len, default="")
+    return Alternative(kind, piece.pattern, compiler.fields, piece.literals, line)
 
 
 def _line(node: Node) -> int:

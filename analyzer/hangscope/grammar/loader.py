@@ -95,9 +95,19 @@ def _definitions(name: str, text: str, base: Path) -> Definitions:
             body = item.children[-1]
             if not (isinstance(body, Tree) and body.data == "literal"):
                 raise GrammarError(f"{name}: terminal {item.children[0]!s} has to be one string or /expression/")
-            definitions.terminals[str(item.children[0])] = literal_pattern(str(body.children[0]))
+            definitions.terminals[str(item.children[0])] = _checked(name, str(item.children[0]), str(body.children[0]))
         elif item.data == "rule":
             definitions.rules[str(item.children[0])] = item.children[-1]
         elif item.data not in ("import", "multi_import"):
             raise GrammarError(f"{name}: %{item.data} is not allowed in a message grammar")
     return definitions
+
+
+def _checked(file: str, terminal: str, token: str) -> str:
+    """The expression of a terminal. Only these are checked: what is put together from them is right if they are."""
+    pattern = literal_pattern(token)
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise GrammarError(f"{file}: terminal {terminal} is a wrong expression: {error}") from error
+    return pattern

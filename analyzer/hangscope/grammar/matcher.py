@@ -11,9 +11,9 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from hangscope.grammar.index import Place, WordIndex
 from hangscope.model import Value
 
-_WORDS = re.compile(r"[A-Za-z_]{3,}").findall
 _BLANKS = re.compile(r"[ \t]{2,}|\t")
 
 
@@ -58,7 +58,6 @@ class Alternative:
         pattern: regular expression, one named group a field (``field__2`` for its further places).
         fields: field name -> type name (key of `CONVERTERS`), in order of appearance.
         literals: strings of which one must be in a matching text; empty when nothing is certain.
-        word: a whole word that every matching text holds, or "".
         line: line of the grammar file, for error messages.
     """
 
@@ -66,7 +65,6 @@ class Alternative:
     pattern: str
     fields: dict[str, str]
     literals: tuple[str, ...]
-    word: str
     line: int
 
 
@@ -149,26 +147,18 @@ class _Matcher:
 
 
 class GrammarSet:
-    """All grammars together, with an index from words to the alternatives that need them."""
+    """All grammars together, with an index from pieces of words to the alternatives that need them."""
 
     def __init__(self, grammars: tuple[Grammar, ...]) -> None:
         self.grammars = grammars
-        self._by_word: dict[str, list[tuple[int, int]]] = {}
-        self._always: list[tuple[int, int]] = []
+        self._index = WordIndex()
+        self._unconditional: list[Place] = []
         for g, grammar in enumerate(grammars):
             for a, alternative in enumerate(grammar.alternatives):
-                if alternative.word:
-                    self._by_word.setdefault(alternative.word, []).append((g, a))
-                else:
-                    self._always.append((g, a))
-        # most lines need the wordless alternatives' literal checks only, so check them here in one go
-        self._always_literals = [
-            (literal, place) for place in self._always for literal in self._alternative(place).literals
-        ]
-        self._unconditional = [place for place in self._always if not self._alternative(place).literals]
-
-    def _alternative(self, place: tuple[int, int]) -> Alternative:
-        return self.grammars[place[0]].alternatives[place[1]]
+                if not alternative.literals:
+                    self._unconditional.append((g, a))
+                for literal in alternative.literals:
+                    self._index.add(literal, (g, a))
 
     def kinds(self) -> dict[str, tuple[str, ...]]:
         """Event kind -> names of the fields it can have."""
@@ -180,15 +170,9 @@ class GrammarSet:
 
     def parse(self, text: str) -> list[tuple[Grammar, Match]]:
         """What the text says: at most one match a grammar, in the order of the grammars."""
-        places: set[tuple[int, int]] = set(self._unconditional)
-        by_word = self._by_word
-        for word in set(_WORDS(text)):
-            if word in by_word:
-                places.update(by_word[word])
         squeezed = squeeze(text)
-        for literal, place in self._always_literals:
-            if literal in squeezed:
-                places.add(place)
+        places = self._index.candidates(squeezed)
+        places.update(self._unconditional)
         if not places:
             return []
         candidates: dict[int, list[int]] = {}

@@ -1,0 +1,74 @@
+"""Finds which literals can be in a text, by the words of both, so that the cost does not grow with the literals."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+Place = tuple[int, int]
+"""Index of a grammar, and of one of its alternatives."""
+
+_SHORTEST = 3
+_WORD = re.compile(r"[A-Za-z_]{3,}")
+
+
+class WordIndex:
+    """Literals by a word that they hold.
+
+    A word inside a literal is a whole word of every text that holds the literal. A word at the end of a literal
+    may go on in the text, one at its beginning may have begun before it (torn lines glue words together): those
+    are indexed by their first and last letters, one that is all of a literal by both. Literals without such a word
+    are looked for in every text.
+    """
+
+    def __init__(self) -> None:
+        self._whole: dict[str, list[tuple[str, Place]]] = {}
+        self._begins: dict[str, list[tuple[str, Place]]] = {}
+        self._ends: dict[str, list[tuple[str, Place]]] = {}
+        self._always: list[tuple[str, Place]] = []
+
+    def add(self, literal: str, place: Place) -> None:
+        """Adds one literal of an alternative."""
+        best = max(_keys(literal), key=lambda key: (key[0], len(key[1])), default=(0, ""))
+        rank, word = best
+        if rank == _WHOLE:
+            self._whole.setdefault(word, []).append((literal, place))
+        elif rank == _OPEN_RIGHT:
+            self._begins.setdefault(word[:_SHORTEST], []).append((literal, place))
+        elif rank == _OPEN_LEFT:
+            self._ends.setdefault(word[-_SHORTEST:], []).append((literal, place))
+        elif rank == _OPEN:
+            # glued on one side at most: nothing has been seen that was torn on both
+            self._begins.setdefault(word[:_SHORTEST], []).append((literal, place))
+            self._ends.setdefault(word[-_SHORTEST:], []).append((literal, place))
+        else:
+            self._always.append((literal, place))
+
+    def candidates(self, text: str) -> set[Place]:
+        """The alternatives of which a literal is in the text."""
+        found = {place for literal, place in self._always if literal in text}
+        whole, begins, ends = self._whole, self._begins, self._ends
+        for word in set(_WORD.findall(text)):
+            for entries in (whole.get(word), begins.get(word[:_SHORTEST]), ends.get(word[-_SHORTEST:])):
+                if entries is not None:
+                    for literal, place in entries:
+                        if literal in text:
+                            found.add(place)
+        return found
+
+
+_OPEN, _OPEN_LEFT, _OPEN_RIGHT, _WHOLE = 1, 2, 3, 4
+
+
+def _keys(literal: str) -> Iterator[tuple[int, str]]:
+    """The words of a literal, with how well each is bounded in it."""
+    for found in _WORD.finditer(literal):
+        left, right = found.start() > 0, found.end() < len(literal)
+        if left and right:
+            yield _WHOLE, found.group()
+        elif left:
+            yield _OPEN_RIGHT, found.group()
+        elif right:
+            yield _OPEN_LEFT, found.group()
+        else:
+            yield _OPEN, found.group()
