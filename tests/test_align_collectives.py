@@ -80,6 +80,49 @@ def test_several_ranks_at_different_calls_part_at_the_earliest() -> None:
     assert (call.seq, call.missing, call.arrived) == (3, (3,), (0, 1, 2))
 
 
+# --- lost beginnings --------------------------------------------------------------------------------------
+
+
+def without_head(log: Rank, lines: int) -> None:
+    log.lines = log.lines[lines:]
+
+
+def test_rank_whose_log_begins_late_is_not_compared_with_the_others() -> None:
+    logs = run(ranks(4))
+    without_head(logs[2], 4)
+    assert job_of_ranks(logs).stuck == ()
+
+
+def test_difference_among_the_others_is_still_found() -> None:
+    logs = run(ranks(4))
+    without_head(logs[2], 4)
+    logs[3].lines.pop()
+    assert only(job_of_ranks(logs)).missing == (3,)
+
+
+@pytest.mark.parametrize("sign", ["teardown", "opCount"])
+def test_logs_that_all_begin_late_are_not_compared(sign: str) -> None:
+    logs = ranks(2)
+    for log in logs:
+        for number, op in enumerate(STEPS):
+            log.call(op, op_count=number if sign == "opCount" else 0)
+        if sign == "teardown":
+            log.end()
+    without_head(logs[0], 4)
+    without_head(logs[1], 5)
+    assert job_of_ranks(logs).stuck == ()
+
+
+def test_logs_of_nothing_but_calls_are_compared() -> None:
+    # GIVEN NCCL_DEBUG_SUBSYS=COLL, and torch's prefix for the ranks
+    logs = run(ranks(4))
+    logs[2].lines.pop()
+    for log in logs:
+        log.lines = [f"[rank{log.rank}]: {line}" for line in log.lines[2:]]
+    call = only(job_of_ranks(logs))
+    assert (call.missing, call.seq) == ((2,), 6)
+
+
 # --- block-buffered output --------------------------------------------------------------------------------
 
 

@@ -91,6 +91,9 @@ class _Finder:
         order = rows[np.argsort(member[rows], kind="stable")]
         starts = np.searchsorted(member[order], np.arange(len(table.members) + 1))
         self._rows = {id(m): order[starts[i] : starts[i + 1]] for i, m in enumerate(table.members)}
+        _, firsts = np.unique(member, return_index=True)
+        counts = frame["op_count"].to_numpy()
+        self._first_count = {id(table.members[member[row]]): int(counts[row]) for row in firsts}
         self._signature: Ints = frame["signature"].to_numpy()
         self._callers = {id(table.processes[i]) for i in np.unique(frame["process"].to_numpy())}
 
@@ -98,10 +101,22 @@ class _Finder:
         rows = self._rows.get(id(member))
         return rows if rows is not None else np.empty(0, dtype=np.int64)
 
+    def _from_the_start(self, group: Group) -> list[Communicator]:
+        """The members whose first call is known to be their first; calls of the others cannot be numbered.
+
+        Where no init line stands at all (NCCL_DEBUG_SUBSYS=COLL), a teardown line shows that init lines are printed
+        and lost, and so does a first opCount above 0: it begins at 0 in every version.
+        """
+        begun = [m for m in group.members if m.start is not None or m.complete is not None]
+        if begun:
+            return begun
+        lost = any(m.ended is not None or self._first_count.get(id(m), 0) > 0 for m in group.members)
+        return [] if lost else group.members
+
     def _ranked(self, group: Group) -> dict[int, Communicator]:
         """Global rank -> member. A member without a call counts only when its process shows NCCL's INFO lines."""
         members = {}
-        for member in group.members:
+        for member in self._from_the_start(group):
             rank = member.process.rank
             if rank is not None and (id(member.process) in self._callers or member.complete is not None):
                 members[rank] = member
@@ -255,7 +270,8 @@ class _Finder:
     def unmatched(self, group: Group) -> list[StuckCall]:
         """Pairs of a group in which one side made more sends (or receives) than the other made receives (sends)."""
         frame = self._table.frame
-        members = {m.group_rank if m.group_rank is not None else m.process.rank: m for m in group.members}
+        known = self._from_the_start(group)
+        members = {m.group_rank if m.group_rank is not None else m.process.rank: m for m in known}
         places = {id(m): i for i, m in enumerate(self._table.members)}
         mine = {places[id(m)]: rank for rank, m in members.items() if id(m) in places}
         rows = np.flatnonzero(frame["p2p"].to_numpy() & frame["member"].isin(list(mine)).to_numpy())

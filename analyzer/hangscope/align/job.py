@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from hangscope.align.attempts import last_attempt
 from hangscope.align.calls import CallTable, number_calls
 from hangscope.align.collectives import StuckCall, find_stuck_calls
+from hangscope.align.copies import without_copies
 from hangscope.align.groups import Communicator, Group, find_communicators, find_groups
 from hangscope.align.grouptables import communicator_rows, membership_rows
 from hangscope.align.identity import Identity, Process, identify, writer_key
@@ -116,7 +117,8 @@ def align(sources: Sequence[ParsedSource], unreadable: Sequence[SourceRecord] = 
         sources: what each input became.
         unreadable: records of inputs that could not be opened at all.
     """
-    kept, warnings = last_attempt(sources)
+    originals, copies = without_copies(sources)
+    kept, warnings = last_attempt(originals)
     identity = identify(kept)
     owner = _fill_in(kept, identity)
     communicators = find_communicators(identity.processes)
@@ -146,7 +148,7 @@ def align(sources: Sequence[ParsedSource], unreadable: Sequence[SourceRecord] = 
         parsed=tuple(kept),
         sources=tuple(sorted([*(s.record for s in sources), *unreadable], key=lambda record: record.file)),
         lost_tails=lost,
-        warnings=(*warnings, *limits(sources, unreadable, identity, lost), *identity.warnings),
+        warnings=(*copies, *warnings, *limits(sources, unreadable, identity, lost), *identity.warnings),
         by_writer=identity.by_writer,
         _owner=owner,
     )

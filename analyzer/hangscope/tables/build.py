@@ -6,7 +6,7 @@ import functools
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from hangscope.tables.schema import frame
+from hangscope.tables.schema import SCHEMA, frame
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,7 +34,14 @@ class Tables:
         self._events = events
         self._communicators = list(communicators)
         self._memberships = list(memberships)
-        self.calls = calls if calls is not None and not calls.empty else frame("calls", [])
+        self._calls = calls
+
+    @functools.cached_property
+    def calls(self) -> pd.DataFrame:
+        """Every collective or point-to-point call that NCCL printed."""
+        if self._calls is None or self._calls.empty:
+            return frame("calls", [])
+        return self._calls[[column.name for column in SCHEMA["calls"]]]
 
     @functools.cached_property
     def events(self) -> pd.DataFrame:
@@ -101,7 +108,7 @@ def _where(event: Event) -> dict[str, object]:
         "file": line.file,
         "line": line.number,
         "time": float("nan") if line.time is None else line.time,
-        "host": line.host,
+        "host": event.host,
         "pid": line.pid,
         "rank": event.rank,
     }

@@ -1,0 +1,43 @@
+"""Leaves out second copies of a file: their lines would count as further calls and messages of the same process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hangscope.parse.source import ParsedSource
+
+
+def without_copies(sources: Sequence[ParsedSource]) -> tuple[list[ParsedSource], list[str]]:
+    """The sources without those that repeat another word for word, and a warning for each of these.
+
+    Only a file in which a process names its host and pid can be told to be a copy: files of different ranks that
+    failed in the same words are equal, too.
+    """
+    kept: list[ParsedSource] = []
+    warnings: list[str] = []
+    by_size: dict[tuple[int, int, int], list[ParsedSource]] = {}
+    for source in sources:
+        record = source.record
+        alike = by_size.setdefault((record.bytes, record.lines, len(source.calls)), [])
+        original = next((other for other in alike if _is_copy(source, other)), None)
+        if original is None:
+            kept.append(source)
+            alike.append(source)
+        else:
+            warnings.append(f"{record.file} is left out: it is a copy of {original.record.file}")
+    return kept, warnings
+
+
+def _is_copy(one: ParsedSource, other: ParsedSource) -> bool:
+    if not any(writer.key.host and writer.key.pid for writer in one.writers):
+        return False
+    return _words(one) == _words(other) and _calls(one) == _calls(other)
+
+
+def _words(source: ParsedSource) -> list[tuple[int, str]]:
+    return [(event.line.number, event.line.raw) for event in source.events]
+
+
+def _calls(source: ParsedSource) -> tuple[object, ...]:
+    calls = source.calls
+    return (calls.ops, calls.op, calls.count, calls.comm, calls.op_count, calls.line)
