@@ -101,6 +101,11 @@ class Event:
     def time(self) -> float | None:
         return self.line.time
 
+    def number(self, field: str) -> int | None:
+        """A field that is a whole number; None when it is not there or something else."""
+        value = self.fields.get(field)
+        return value if isinstance(value, int) else None
+
 
 @dataclass(frozen=True, slots=True)
 class Evidence:

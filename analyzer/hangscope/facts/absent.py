@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from hangscope.align.job import Job
 from hangscope.facts import FactKind
 from hangscope.facts.collect import evidence_of
-from hangscope.facts.told import Told, number, what_ranks_were_told
-from hangscope.model import Fact, Value
+from hangscope.facts.told import Told, what_ranks_were_told
+from hangscope.model import Event, Fact, Value
 
 KINDS = {
     "ranks_absent": FactKind(
@@ -39,13 +39,13 @@ def _absent(told: list[Told], job: Job) -> Iterator[Fact]:
     short = [
         e
         for e in job.events.of("clients_missing", "store_barrier_timeout")
-        if (number(e.fields.get("joined")) or 0) < (number(e.fields.get("expected", e.fields.get("world_size"))) or 0)
+        if (e.number("joined") or 0) < (_expected(e) or 0)
     ]
     if not short:
         return
-    event = max(short, key=lambda e: number(e.fields.get("joined")) or 0)
-    joined = number(event.fields.get("joined")) or 0
-    expected = number(event.fields.get("expected", event.fields.get("world_size"))) or 0
+    event = max(short, key=lambda e: e.number("joined") or 0)
+    joined = event.number("joined") or 0
+    expected = _expected(event) or 0
     unit = "agents" if event.kind == "clients_missing" and _by_agents(job, told) else "ranks"
     fields: dict[str, Value] = {"joined": joined, "expected": expected, "unit": unit}
     evidence = tuple(evidence_of(e) for e in short[:4])
@@ -73,6 +73,10 @@ def _absent(told: list[Told], job: Job) -> Iterator[Fact]:
         yield Fact("clients_absent", fields, time=event.time, evidence=evidence)
 
 
+def _expected(event: Event) -> int | None:
+    return event.number("expected" if "expected" in event.fields else "world_size")
+
+
 def _by_agents(job: Job, told: list[Told]) -> bool:
     """torchrun's agents, not ranks, are the clients of the store that its rendezvous opens."""
     return not told and job.events.has("launch_started", "launch_setting", "rendezvous_started")
@@ -80,8 +84,8 @@ def _by_agents(job: Job, told: list[Told]) -> bool:
 
 def _too_many(job: Job) -> Iterator[Fact]:
     for event in job.events.of("store_barrier_timeout", "store_barrier_waiting"):
-        joined, world = number(event.fields.get("joined")), number(event.fields.get("world_size"))
-        rank = number(event.fields.get("reporting_rank"))
+        joined, world = event.number("joined"), event.number("world_size")
+        rank = event.number("reporting_rank")
         evidence = (evidence_of(event),)
         if rank is not None and world is not None and rank >= world:
             yield Fact(
@@ -95,8 +99,8 @@ def _members(job: Job) -> Iterator[Fact]:
     joined = job.events.of("member_joined")
     if not joined or job.events.has("members_registered"):
         return
-    expected = max(number(e.fields.get("expected")) or 0 for e in joined)
-    ranks = {number(e.fields.get("member_rank")) for e in joined}
+    expected = max(e.number("expected") or 0 for e in joined)
+    ranks = {e.number("member_rank") for e in joined}
     absent = tuple(sorted(set(range(expected)) - ranks))
     if absent and all(event.count == 1 for event in joined) and len(joined) == len(ranks):
         fields: dict[str, Value] = {"joined": len(ranks), "expected": expected, "absent": absent}

@@ -34,4 +34,4 @@ def is_malformed(address: str) -> bool:
 
 def is_numeric_name(address: str) -> bool:
     """A host name of digits only: resolvers take it for an IPv4 address in one number (7012345 is 0.106.255.249)."""
-    return address.isdigit()
+    return address.isdecimal()

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from hangscope.align.job import Job
 from hangscope.facts import FactKind
 from hangscope.facts.collect import evidence_of
+from hangscope.facts.told import digits
 from hangscope.model import Event, Fact, Value
 
 KINDS = {
@@ -46,7 +47,7 @@ def _nodes(agents: dict[str, dict[str, Event]], job: Job) -> Iterator[Fact]:
     if job.events.has("rendezvous_complete", *unreached):
         return
     nodes = {agent: named["min_nodes"] for agent, named in agents.items() if "min_nodes" in named}
-    expected = max((_number(e.fields.get("value")) or 0 for e in nodes.values()), default=0)
+    expected = max((digits(str(e.fields.get("value"))) or 0 for e in nodes.values()), default=0)
     waiting = [agent for agent in nodes if "rdzv_endpoint" in agents[agent]]
     if not waiting or len(waiting) >= expected:
         return
@@ -113,8 +114,4 @@ def _node_rank(named: dict[str, Event]) -> int | None:
     """Static rendezvous: ``rdzv_configs : {'rank': 0, 'timeout': 900}``."""
     text = str(named["rdzv_configs"].fields.get("value", "")) if "rdzv_configs" in named else ""
     _, found, rest = text.partition("'rank': ")
-    return _number(rest.split(",")[0].strip(" }")) if found else None
-
-
-def _number(value: Value) -> int | None:
-    return int(value) if isinstance(value, str) and value.isdigit() else None
+    return digits(rest.split(",")[0].strip(" }")) if found else None

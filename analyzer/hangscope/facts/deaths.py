@@ -152,7 +152,7 @@ def expand_numbers(text: str) -> list[int]:
     found: list[int] = []
     for part in text.split(","):
         first, _, last = part.partition("-")
-        if first.isdigit() and (not last or last.isdigit()):
+        if first.isdecimal() and (not last or last.isdecimal()):
             found.extend(range(int(first), min(int(last or first), int(first) + 100_000) + 1))
     return found
 
@@ -182,11 +182,11 @@ def _of_torchrun(job: Job) -> Iterator[Death]:
     whether that rank is to blame is another question (formats: torch 1.9 to 2.14).
     """
     for event in job.events.of("worker_failed"):
-        code = _number(event, "exitcode")
+        code = event.number("exitcode")
         yield Death(
             host=event.host,
-            pid=_number(event, "worker_pid"),
-            local_rank=_number(event, "local_rank"),
+            pid=event.number("worker_pid"),
+            local_rank=event.number("local_rank"),
             signal=signal_of_code(code),
             exitcode=code,
             first=True,
@@ -213,8 +213,8 @@ def _blocks(events: Iterable[Event]) -> Iterator[Death]:
             if block is not None:
                 yield block
             block = Death(
-                rank=_number(event, "failed_rank"),
-                local_rank=_number(event, "local_rank"),
+                rank=event.number("failed_rank"),
+                local_rank=event.number("local_rank"),
                 host=host,
                 first=heading.startswith("Root Cause"),
                 said_by="torchrun",
@@ -223,13 +223,13 @@ def _blocks(events: Iterable[Event]) -> Iterator[Death]:
         elif block is None:
             continue
         elif event.kind == "failure_exitcode":
-            block.exitcode = _number(event, "exitcode")
-            block.pid = _number(event, "worker_pid")
+            block.exitcode = event.number("exitcode")
+            block.pid = event.number("worker_pid")
             block.signal = signal_of_code(block.exitcode)
             block.evidence.insert(0, event)
         else:
             block.signal = signal_name(event.fields.get("signal"))
-            block.pid = block.pid if block.pid is not None else _number(event, "worker_pid")
+            block.pid = block.pid if block.pid is not None else event.number("worker_pid")
             block.evidence.insert(0, event)
     if block is not None:
         yield block
@@ -246,8 +246,8 @@ def _of_others(job: Job) -> Iterator[Death]:
         base = Death(
             host=event.host,
             signal=next((name for text in said if (name := signal_name(text))), ""),
-            exitcode=_number(event, "exitcode"),
-            pid=_number(event, "ended_pid"),
+            exitcode=event.number("exitcode"),
+            pid=event.number("ended_pid"),
             said_by=_KINDS[event.kind],
             evidence=[event],
         )
@@ -255,7 +255,7 @@ def _of_others(job: Job) -> Iterator[Death]:
             yield from _of_srun(event, base, tasks_are_ranks=tasks_are_ranks)
             continue
         base.signal = base.signal or signal_of_code(base.exitcode)
-        base.rank = _number(event, "exited_rank")
+        base.rank = event.number("exited_rank")
         if base.rank is None:
             base.rank = event.rank
         if event.kind.startswith("mpi"):
@@ -263,7 +263,7 @@ def _of_others(job: Job) -> Iterator[Death]:
             _complete(base, event, tails)
             base.first = True
         if event.kind == "spawn_exit":
-            base.rank = _number(event, "spawn_index") if len(job.hosts) <= 1 else None
+            base.rank = event.number("spawn_index") if len(job.hosts) <= 1 else None
             base.first = True
         yield base
 
@@ -291,7 +291,7 @@ def _complete(death: Death, event: Event, tails: Iterable[Event]) -> None:
     for tail in tails:
         if tail.line.file == event.line.file and 0 < tail.line.number - event.line.number <= 4:
             death.evidence.append(tail)
-            death.exitcode = death.exitcode if death.exitcode is not None else _number(tail, "exitcode")
+            death.exitcode = death.exitcode if death.exitcode is not None else tail.number("exitcode")
             death.signal = death.signal or signal_name(tail.fields.get("signal")) or signal_of_code(death.exitcode)
             return
 
@@ -359,11 +359,6 @@ def _mark_victims(job: Job, deaths: list[Death]) -> None:
     for death in deaths:
         if death.signal == "SIGTERM" and not death.first and own:
             death.victim = True
-
-
-def _number(event: Event, name: str) -> int | None:
-    value = event.fields.get(name)
-    return value if isinstance(value, int) else None
 
 
 def _fact(kind: str, death: Death, fields: dict[str, Value]) -> Fact:

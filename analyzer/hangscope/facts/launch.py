@@ -9,7 +9,7 @@ from hangscope.align.job import Job
 from hangscope.facts import FactKind
 from hangscope.facts.addresses import is_loopback, is_malformed
 from hangscope.facts.collect import evidence_of
-from hangscope.facts.told import Told, digits, number, text, what_ranks_were_told
+from hangscope.facts.told import Told, digits, text, what_ranks_were_told
 from hangscope.model import Event, Fact, Value
 
 KINDS = {
@@ -95,10 +95,10 @@ def _members_twice(job: Job) -> Iterator[Fact]:
     joined = job.events.of("member_joined")
     by_rank: dict[int, list[Event]] = defaultdict(list)
     for event in joined:
-        rank = number(event.fields.get("member_rank"))
+        rank = event.number("member_rank")
         if rank is not None:
             by_rank[rank].append(event)
-    expected = max((number(e.fields.get("expected")) or 0 for e in joined), default=0)
+    expected = max((e.number("expected") or 0 for e in joined), default=0)
     free = tuple(sorted(set(range(expected)) - set(by_rank)))
     if not free:
         return

@@ -201,19 +201,15 @@ def _take_work(
 
 
 def _waiting(rank: int, seq: int, event: Event) -> Waiting:
-    def number(name: str) -> int | None:
-        value = event.fields.get(name)
-        return value if isinstance(value, int) else None
-
     return Waiting(
         rank=rank,
         seq=seq,
         op=str(event.fields.get("op", "")),
-        input_numel=number("input_numel"),
-        output_numel=number("output_numel"),
+        input_numel=event.number("input_numel"),
+        output_numel=event.number("output_numel"),
         shape=str(event.fields.get("shape", "")),
-        timeout_ms=number("timeout_ms"),
-        ran_ms=number("ran_ms") or number("timeout_ms") or 0,
+        timeout_ms=event.number("timeout_ms"),
+        ran_ms=event.number("ran_ms") or event.number("timeout_ms") or 0,
         event=event,
     )
 

@@ -186,11 +186,11 @@ def _ports(job: Job) -> Iterator[Fact]:
 
 
 def _port(event: Event) -> int | None:
-    port = event.fields.get("port")
-    if isinstance(port, int):
+    port = event.number("port")
+    if port is not None:
         return port
     _, _, tail = str(event.fields.get("address", "")).rpartition(":")
-    return int(tail) if tail.isdigit() else None
+    return int(tail) if tail.isdecimal() else None
 
 
 def _store_gone(job: Job) -> Iterator[Fact]:

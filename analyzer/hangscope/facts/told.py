@@ -30,10 +30,10 @@ def what_ranks_were_told(job: Job) -> list[Told]:
         host = fields.get("host")
         told.append(
             Told(
-                number(fields.get("rank")),
-                number(fields.get("world_size")),
+                event.number("rank"),
+                event.number("world_size"),
                 text(fields.get("master_addr")),
-                number(fields.get("master_port")),
+                event.number("master_port"),
                 str(host) if host else event.host,
                 _writer(event, host),
                 event,
@@ -59,14 +59,9 @@ def what_ranks_were_told(job: Job) -> list[Told]:
     return told
 
 
-def number(value: Value) -> int | None:
-    """A field that is a number, else None."""
-    return value if isinstance(value, int) else None
-
-
 def digits(value: str | None) -> int | None:
     """The number that a text is, else None."""
-    return int(value) if value and value.isdigit() else None
+    return int(value) if value and value.isdecimal() else None
 
 
 def text(value: Value) -> str | None:

@@ -59,11 +59,9 @@ def _long_work(job: Job) -> Iterator[Fact]:
         per_writer[(event.line.file, event.line.stream)].append(event)
     for events in per_writer.values():
         events.sort(key=lambda event: event.line.number)
-        started = [e for e in events if _int(e, "done") < _int(e, "total") and _int(e, "done") > 0]
-        last = next((e for e in reversed(events) if e in started), None)
-        if last is None or any(
-            _int(e, "done") >= _int(e, "total") and e.line.number > last.line.number for e in events
-        ):
+        started = [e for e in events if 0 < _done(e) < _total(e)]
+        last = started[-1] if started else None
+        if last is None or any(_done(e) >= _total(e) and e.line.number > last.line.number for e in events):
             continue
         if not _moved_meanwhile(last, limits):
             continue
@@ -74,8 +72,8 @@ def _long_work(job: Job) -> Iterator[Fact]:
             "work_outlasts_limit",
             {
                 "activity": last.fields.get("activity"),
-                "done": _int(last, "done"),
-                "total": _int(last, "total"),
+                "done": _done(last),
+                "total": _total(last),
                 "remaining": last.fields.get("remaining"),
                 "timeout_ms": next((e.fields["timeout_ms"] for e in limits if "timeout_ms" in e.fields), None),
             },
@@ -85,6 +83,14 @@ def _long_work(job: Job) -> Iterator[Fact]:
             time=moving[0].time,
             evidence=tuple(_work_evidence(moving, limits)),
         )
+
+
+def _done(event: Event) -> int:
+    return event.number("done") or 0
+
+
+def _total(event: Event) -> int:
+    return event.number("total") or 0
 
 
 def _moved_meanwhile(last: Event, limits: list[Event]) -> bool:
@@ -113,13 +119,8 @@ def _only_absent(waiting: set[int], job: Job) -> int | None:
 def _rank(event: Event) -> int | None:
     if event.line.rank is not None:
         return event.line.rank
-    value = event.fields.get("group_rank", event.rank)
-    return value if isinstance(value, int) else None
-
-
-def _int(event: Event, name: str) -> int:
-    value = event.fields.get(name)
-    return value if isinstance(value, int) else 0
+    inside = event.number("group_rank")
+    return event.rank if inside is None else inside
 
 
 def _after_end(job: Job) -> Iterator[Fact]:
@@ -152,7 +153,7 @@ def _submitters(job: Job) -> Iterator[Fact]:
             missing[rank].append(event)
     if job.events.has("horovod_missing_heading"):
         for event in job.events.of("horovod_missing_rank"):
-            missing[_int(event, "missing_rank")].append(event)
+            missing[event.number("missing_rank") or 0].append(event)
     stalls = job.events.of("horovod_stall")
     for rank, events in sorted(missing.items()):
         fields: dict[str, Value] = {"tensor": events[0].fields.get("tensor", events[0].fields.get("tensors"))}
@@ -168,7 +169,7 @@ def _tasks(job: Job) -> Iterator[Fact]:
             for e in job.events.of("jax_task")
             if e.line.file == barrier.line.file and 0 <= e.line.number - barrier.line.number <= 600
         ]
-        ranks = tuple(sorted({_int(e, "task") for e in named}))
+        ranks = tuple(sorted({e.number("task") or 0 for e in named}))
         if ranks:
             evidence = tuple(evidence_of(e) for e in [barrier, *named[:8]])
             yield Fact(
