@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from array import array
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,7 @@ class WriterKey:
 CallRow = tuple[int, int, int, int, int, int, int, int, int, int, float]
 """One call: writer, op, op_count, count, dtype, redop, root, comm, nranks, line, time."""
 
+Printed = Sequence[Sequence[str]]
 _CODES = ("i", "b", "q", "q", "h", "q", "i", "Q", "i", "i", "d")
 _FLUSH_AT = 8192
 _MAX_OPS = 127
@@ -78,19 +82,45 @@ class CallColumns:
         if len(self._pending) >= _FLUSH_AT:
             self.flush()
 
+    def append_block(self, writers: Sequence[int], calls: Iterable[str], printed: Printed, first_line: int) -> None:
+        """Adds rows of consecutive lines, without a time, their numbers as printed.
+
+        Args:
+            writers: code of the writer of each row.
+            calls: operation of each row.
+            printed: op_count, count, dtype, redop, root, comm, nranks: a column of texts each.
+            first_line: number of the first row's line.
+        """
+        self.flush()
+        op_count, count, dtype, redop, root, comm, nranks = printed
+        lines = range(first_line, first_line + len(writers))
+        numbers = (_each_once(int, texts) for texts in (count, dtype, redop, root))
+        columns = (
+            writers,
+            _each_once(self.op_code, calls),
+            [int(text, 16) for text in op_count],
+            *numbers,
+            _each_once(pointer, comm),
+            _each_once(int, nranks),
+            lines,
+        )
+        self._extend(columns, repeat(math.nan, len(writers)))
+
     def flush(self) -> None:
-        """Moves the rows added so far into the columns, many at a time: that is three times as fast as one by one."""
-        if not self._pending:
-            return
-        *whole, times = zip(*self._pending, strict=True)
-        for column, values in zip(self._columns, whole, strict=True):
+        """Moves the rows added one by one into the columns, many at a time."""
+        if self._pending:
+            *whole, times = zip(*self._pending, strict=True)
+            self._extend(whole, times)
+            self._pending.clear()
+
+    def _extend(self, columns: Iterable[Sequence[int]], times: Iterable[float]) -> None:
+        for column, values in zip(self._columns, columns, strict=True):
             try:
                 column.extend(array(column.typecode, values))
             except OverflowError:
                 # a torn line can glue two numbers together
                 column.extend(_bounded(column.typecode, values))
         self.time.extend(times)
-        self._pending.clear()
 
     def after(self, line: int) -> CallColumns:
         """The rows of lines behind this one, as columns of their own."""
@@ -121,8 +151,20 @@ class CallColumns:
         return code
 
 
-def _bounded(code: str, values: tuple[int, ...]) -> array[int]:
+def _bounded(code: str, values: Sequence[int]) -> array[int]:
     """The values, those too large for the column cut to its largest."""
     bits = array(code).itemsize * 8
     low, high = (0, 2**bits - 1) if code.isupper() else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
     return array(code, [max(low, min(value, high)) for value in values])
+
+
+def _each_once(read: Callable[[str], int], texts: Iterable[str]) -> list[int]:
+    """Reads a column of texts with few distinct values: each distinct one is read once."""
+    column = tuple(texts)
+    known = {text: read(text) for text in dict.fromkeys(column)}
+    return [known[text] for text in column]
+
+
+def pointer(text: str | None) -> int:
+    """A pointer as NCCL prints it, as a number; NULL (``(nil)``) and nothing are 0."""
+    return 0 if not text or text.startswith("(") else int(text, 16)

@@ -59,18 +59,19 @@ class _Reader:
         self._events: list[Event] = []
         self._unrecognized = 0
         self._lines = 0
+        self._end = 0
 
     def read(self, stream: BinaryIO) -> ParsedSource:
-        size, complete = 0, True
         sniffed = sniff(stream)
         if sniffed.kind not in (Kind.TEXT, Kind.EMPTY):
             return ParsedSource(SourceRecord(self._name, sniffed.kind.value, 0, self._size, 0, sniffed.error))
-        for raw in self._unwrapper.learn(read_raw_lines(sniffed.stream)):
+        complete = True
+        for raw in self._unwrapper.learn(read_raw_lines(sniffed.stream, self._take_block)):
             self._take(raw)
-            size, complete = raw.end, raw.complete
+            self._end, complete = raw.end, raw.complete
         for assembler in self._assemblers.values():
             self._take_exception(assembler.flush())
-        return self._finish(size, complete=complete)
+        return self._finish(self._end, complete=complete)
 
     def failed(self, error: Exception) -> ParsedSource:
         """What could be read before the error, with the error in its record."""
@@ -81,15 +82,18 @@ class _Reader:
 
     # --- lines ------------------------------------------------------------------------------------------
 
+    def _take_block(self, text: str, first_line: int, end: int) -> bool:
+        """Takes lines that are all calls. Not before the first line was taken: until then lines are held back."""
+        if not self._lines or not self._calls.take_block(text, first_line):
+            return False
+        self._lines = first_line + text.count("\n")
+        self._end = end
+        return True
+
     def _take(self, raw: RawLine) -> None:
         self._lines = raw.number
-        if MARK in raw.text:
-            key = self._calls.take(raw.text, raw.number)
-            if key is not None:
-                info = self._writers.get(key) or self._writer(key)
-                info.lines += 1
-                info.last_call_line = raw.number
-                return
+        if MARK in raw.text and self._calls.take(raw.text, raw.number):
+            return
         for line in self._unwrapper.lines(raw):
             self._take_line(line)
 
@@ -164,6 +168,10 @@ class _Reader:
     def _finish(self, size: int, *, complete: bool) -> ParsedSource:
         name = self._name
         self._calls.columns.flush()
+        for key, calls, last in self._calls.tallies():
+            info = self._writers.get(key) or self._writer(key)
+            info.lines += calls
+            info.last_call_line = last
         self._events.sort(key=lambda event: event.line.number)
         record = SourceRecord(name, "log" if self._lines else "empty", self._lines, size, self._unrecognized)
         return ParsedSource(

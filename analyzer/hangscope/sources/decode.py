@@ -40,6 +40,10 @@ _WORTH_KEEPING = re.compile(
 _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 
 
+TakeBlock = Callable[[str, int, int], bool]
+"""Given lines (without the last newline), the number of the first one, and the offset behind them: are they taken?"""
+
+
 class RawLine(NamedTuple):
     """A physical line, or one carriage-return segment of it.
 
@@ -65,8 +69,14 @@ class RawLine(NamedTuple):
 _make: Callable[[tuple[int, int, str, int, bool, bool]], RawLine] = functools.partial(tuple.__new__, RawLine)
 
 
-def read_raw_lines(stream: BinaryIO) -> Iterator[RawLine]:
-    """Yields the lines of a binary stream, in order, without ever holding more than a few MiB of it."""
+def read_raw_lines(stream: BinaryIO, take_block: TakeBlock | None = None) -> Iterator[RawLine]:
+    """Yields the lines of a binary stream, in order, without ever holding more than a few MiB of it.
+
+    Args:
+        stream: what to read.
+        take_block: offered each run of whole, plain ASCII lines before they are split; lines that it takes are
+            not yielded.
+    """
     number = 1
     offset = 0
     pending = b""
@@ -84,7 +94,7 @@ def read_raw_lines(stream: BinaryIO) -> Iterator[RawLine]:
         last = chunk.rfind(b"\n")
         if last >= 0:
             block = b"".join((pending, memoryview(chunk)[:last]))
-            count, lines = _block(block, number, offset)
+            count, lines = _block(block, number, offset, take_block)
             yield from lines
             number += count
             offset += len(block) + 1
@@ -154,12 +164,15 @@ def _recode(first: bytes, stream: BinaryIO, encoding: str) -> Iterator[bytes]:
         yield tail.encode("utf-8", "replace")
 
 
-def _block(block: bytes, number: int, offset: int) -> tuple[int, Iterable[RawLine]]:
+def _block(block: bytes, number: int, offset: int, take_block: TakeBlock | None) -> tuple[int, Iterable[RawLine]]:
     """Whole lines (the newline of the last one taken off), their number first, cleaned together as far as possible."""
     plain = len(block.translate(None, _CONTROLS)) == len(block)
     returns = False
     if plain and block.isascii():
-        texts = block.decode("ascii").split("\n")
+        text = block.decode("ascii")
+        if take_block is not None and take_block(text, number, offset + len(block) + 1):
+            return text.count("\n") + 1, ()
+        texts = text.split("\n")
         sizes = list(map(len, texts))
     else:
         text = _cleaned(block, plain=plain)
