@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from diagnose_samples import SHM_RULE, make_fact, make_rule, write_rule
+from hangscope.align.versions import Versions
 from hangscope.diagnose.evaluate import MOST_EVIDENCE, evaluate
 from hangscope.diagnose.index import FactIndex
 from hangscope.diagnose.join import join
 from hangscope.diagnose.loader import load_rule
 from hangscope.diagnose.match import Match, match
 from hangscope.diagnose.rule import Rule
-from hangscope.diagnose.versions import UnknownVersions
 from hangscope.model import Fact, Finding, Value
 
 
@@ -213,7 +213,7 @@ def _shm_finding(tmp_path: Path, nccl: str | None) -> Finding:
         make_fact("peer_closed", (1,), ("node02",), time=10),
     ]
     rule = load_rule(write_rule(tmp_path, SHM_RULE))
-    (finding,) = evaluate([rule], facts, UnknownVersions(nccl=nccl))
+    (finding,) = evaluate([rule], facts, Versions(nccl=nccl))
     return finding
 
 

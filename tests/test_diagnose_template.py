@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from diagnose_samples import make_fact
+from hangscope.align.versions import Versions
 from hangscope.diagnose.template import Subject, format_ranks, outline, render
-from hangscope.diagnose.versions import UnknownVersions, fits, parse_requirement
+from hangscope.diagnose.versions import fits, parse_requirement
 from hangscope.model import Fact
 
 NOTHING = Subject((), (), (), (), 0, {})
@@ -101,7 +102,7 @@ def test_many_hosts_are_cut() -> None:
     ],
 )
 def test_remedies_fit_versions(requirement: str, seen: str | tuple[str, ...] | None, expected: bool) -> None:
-    assert fits(requirement, UnknownVersions(nccl=seen)) is expected
+    assert fits(requirement, Versions(nccl=seen)) is expected
 
 
 @pytest.mark.parametrize("text", ["", "nccl", "nccl~=2", "nickel>=2", "nccl>=two", "torch>=2.2,"])

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
+from hangscope.align.versions import Versions
 from hangscope.model import Event, Evidence, Finding, Line, Location, NextStep, Remedy, Role, SourceRecord, Value
 from hangscope.report.build import build_report
 from hangscope.report.rank_states import user_frame
@@ -37,20 +38,12 @@ class _Stuck:
 
 
 @dataclass
-class _Versions:
-    torch: str | tuple[str, ...] | None = None
-    nccl: str | tuple[str, ...] | None = None
-    cuda: str | tuple[str, ...] | None = None
-    driver: str | tuple[str, ...] | None = None
-
-
-@dataclass
 class _Job:
     ranks: dict[int, _Process] = field(default_factory=dict)
     world_size: int | None = 4
     hosts: tuple[str, ...] = ("node01",)
     launcher: str | None = "torchrun"
-    versions: _Versions = field(default_factory=_Versions)
+    versions: Versions = field(default_factory=Versions)
     stuck: tuple[_Stuck, ...] = ()
     sources: tuple[SourceRecord, ...] = ()
     lost_tails: frozenset[str] = frozenset()
@@ -143,7 +136,7 @@ def test_a_damaged_world_size_does_not_fill_the_memory() -> None:
 
 
 def test_job_section_spans_the_times_of_all_processes() -> None:
-    job = _Job({1: _Process(first_time=5.0, last_time=9.0), 0: _Process(first_time=2.0)}, versions=_Versions("2.6.0"))
+    job = _Job({1: _Process(first_time=5.0, last_time=9.0), 0: _Process(first_time=2.0)}, versions=Versions("2.6.0"))
     info = build_report(job, _Diagnosis(_finding("no-fault-found"))).job
     assert (info.first_time, info.last_time) == ("1970-01-01T00:00:02", "1970-01-01T00:00:09")
     assert (info.ranks_seen, info.torch_version, info.launcher) == ((0, 1), "2.6.0", "torchrun")
@@ -194,7 +187,7 @@ def test_a_sure_verdict_advises_its_remedies_only() -> None:
 
 
 def _open_job(**more: object) -> _Job:
-    job = _Job({0: _Process("node01", 4242)}, world_size=4, versions=_Versions("2.6.0"))
+    job = _Job({0: _Process("node01", 4242)}, world_size=4, versions=Versions("2.6.0"))
     return replace(job, **more)  # type: ignore[arg-type]
 
 
@@ -237,7 +230,7 @@ def test_host_names_of_logs_never_become_shell_code() -> None:
 def test_flight_recorder_is_advised_to_versions_that_have_it_and_have_it_off(
     torch: str | tuple[str, ...] | None, advised: bool
 ) -> None:
-    commands = " ".join(step.command or "" for step in _steps(_open_job(versions=_Versions(torch))))
+    commands = " ".join(step.command or "" for step in _steps(_open_job(versions=Versions(torch))))
     assert ("TORCH_NCCL_TRACE_BUFFER_SIZE" in commands) is advised
 
 

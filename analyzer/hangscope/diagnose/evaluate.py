@@ -5,11 +5,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 
+from hangscope.align.versions import Versions
 from hangscope.diagnose.index import FactIndex, earliest
 from hangscope.diagnose.match import Match, match
 from hangscope.diagnose.rule import Rule
 from hangscope.diagnose.template import Subject, headline, render
-from hangscope.diagnose.versions import UnknownVersions, VersionsSeen, fits
+from hangscope.diagnose.versions import fits
 from hangscope.model import Evidence, Fact, Finding, Remedy
 
 MOST_EVIDENCE = 12
@@ -19,7 +20,7 @@ _FOR_OTHERS = 4
 """Of those, so many are kept for facts that are no culprits but belong to the proof."""
 
 
-def evaluate(rules: Iterable[Rule], facts: Iterable[Fact], versions: VersionsSeen | None = None) -> tuple[Finding, ...]:
+def evaluate(rules: Iterable[Rule], facts: Iterable[Fact], versions: Versions | None = None) -> tuple[Finding, ...]:
     """Findings of the rules that hold, in the order of the rules; nothing is explained or merged yet.
 
     Args:
@@ -28,7 +29,7 @@ def evaluate(rules: Iterable[Rule], facts: Iterable[Fact], versions: VersionsSee
         versions: versions seen, which decide what remedies are offered.
     """
     index = FactIndex(facts)
-    seen = versions or UnknownVersions()
+    seen = versions or Versions()
     findings = []
     for rule in rules:
         found = match(rule.when, index)
@@ -37,7 +38,7 @@ def evaluate(rules: Iterable[Rule], facts: Iterable[Fact], versions: VersionsSee
     return tuple(findings)
 
 
-def _build_finding(rule: Rule, found: Match, versions: VersionsSeen) -> Finding:
+def _build_finding(rule: Rule, found: Match, versions: Versions) -> Finding:
     everything = earliest(itertools.chain.from_iterable(found.bound.values()))
     ranks = sorted({rank for fact in found.culprits for rank in fact.ranks} - found.excused_ranks)
     hosts = sorted({host for fact in found.culprits for host in fact.hosts} - found.excused_hosts)

@@ -6,9 +6,8 @@ import operator
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
-Seen = str | tuple[str, ...] | None
+from hangscope.align.versions import Version, Versions
 
 PRODUCTS = ("torch", "nccl", "cuda", "driver")
 
@@ -24,29 +23,6 @@ _COMPARE: dict[str, Callable[[tuple[int, ...], tuple[int, ...]], bool]] = {
     ">": operator.gt,
     "<": operator.lt,
 }
-
-
-class VersionsSeen(Protocol):
-    """The versions in the evidence: None, one, or several when ranks differ."""
-
-    @property
-    def torch(self) -> Seen: ...
-    @property
-    def nccl(self) -> Seen: ...
-    @property
-    def cuda(self) -> Seen: ...
-    @property
-    def driver(self) -> Seen: ...
-
-
-@dataclass(frozen=True, slots=True)
-class UnknownVersions:
-    """No version is known."""
-
-    torch: Seen = None
-    nccl: Seen = None
-    cuda: Seen = None
-    driver: Seen = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +53,7 @@ def parse_requirement(text: str) -> tuple[Limit, ...]:
     return tuple(limits)
 
 
-def fits(requirement: str, seen: VersionsSeen) -> bool:
+def fits(requirement: str, seen: Versions) -> bool:
     """Whether the versions seen meet a requirement; an unknown version meets it, of several one is enough."""
     limits = parse_requirement(requirement) if requirement else ()
     return all(
@@ -86,7 +62,7 @@ def fits(requirement: str, seen: VersionsSeen) -> bool:
     )
 
 
-def _product_fits(limits: list[Limit], seen: Seen) -> bool:
+def _product_fits(limits: list[Limit], seen: Version) -> bool:
     texts = (seen,) if isinstance(seen, str) else seen or ()
     versions = [version for version in map(_parse_version, texts) if version]
     return not versions or any(all(_holds(limit, version) for limit in limits) for version in versions)

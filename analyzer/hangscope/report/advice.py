@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from hangscope.align.versions import Version
 from hangscope.diagnose.catalogue import INSUFFICIENT_EVIDENCE, NO_FAULT_FOUND
 from hangscope.model import Event, Finding, NextStep, Role
-from hangscope.report.inputs import DiagnosisView, JobView, Version
+from hangscope.report.inputs import DiagnosisView, JobView
 from hangscope.report.rank_states import listed_ranks
 from hangscope.report.spans import fold_hosts, rank_words
 

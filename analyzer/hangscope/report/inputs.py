@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from hangscope.align.versions import Versions
 from hangscope.model import Event, Evidence, Finding, Line, SourceRecord
-
-Version = str | tuple[str, ...] | None
 
 
 class ProcessView(Protocol):
@@ -52,19 +51,6 @@ class StuckView(Protocol):
     def evidence(self) -> tuple[Evidence, ...]: ...
 
 
-class VersionsView(Protocol):
-    """Versions seen: None, one, or several when ranks differ."""
-
-    @property
-    def torch(self) -> Version: ...
-    @property
-    def nccl(self) -> Version: ...
-    @property
-    def cuda(self) -> Version: ...
-    @property
-    def driver(self) -> Version: ...
-
-
 class JobView(Protocol):
     """The aligned job."""
 
@@ -79,7 +65,7 @@ class JobView(Protocol):
     @property
     def launcher(self) -> str | None: ...
     @property
-    def versions(self) -> VersionsView: ...
+    def versions(self) -> Versions: ...
     @property
     def stuck(self) -> Sequence[StuckView]: ...
     @property
