@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -65,18 +66,21 @@ def _kernel_kills(job: Job) -> Iterator[Fact]:
     kills: dict[tuple[str, object], list[Event]] = {}
     for event in job.events.of("oom_killed", "oom_constraint", "oom_daemon"):
         kills.setdefault((event.line.file, event.fields.get("killed_pid")), []).append(event)
-    calls = job.events.of("oom_invoked")
+    calls: dict[str, list[Event]] = {}
+    for call in sorted(job.events.of("oom_invoked"), key=lambda call: call.line.number):
+        calls.setdefault(call.line.file, []).append(call)
     for (file, pid), events in kills.items():
         events.sort(key=lambda event: (event.kind != "oom_killed", event.line.number))
         first = events[0]
-        before = [call for call in calls if call.line.file == file and call.line.number <= first.line.number]
+        said = calls.get(file, [])
+        starts = bisect.bisect_right(said, first.line.number, key=lambda call: call.line.number)
         death = dead.get(pid) if isinstance(pid, int) else None
         process = pids.get(pid) if isinstance(pid, int) else None
         rank = death.rank if death else process.rank if process else None
         host = first.host or (death.host if death else process.host if process else None)
         evidence = [evidence_of(event, "the kernel names the process it killed") for event in events]
-        evidence += [evidence_of(call, "the kernel's OOM killer starts") for call in before[-1:]]
-        evidence += [evidence_of(said, "and its supervisor sees it end") for said in (death.evidence if death else [])]
+        evidence += [evidence_of(call, "the kernel's OOM killer starts") for call in said[max(0, starts - 1) : starts]]
+        evidence += [evidence_of(end, "and its supervisor sees it end") for end in (death.evidence if death else [])]
         yield Fact(
             "memory_kill",
             {

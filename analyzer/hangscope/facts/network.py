@@ -239,7 +239,8 @@ def _not_reached(job: Job, owners: dict[str, list[Process]]) -> Iterator[Fact]:
         # What ended it first, then the last try of each process, then the first ones.
         last = {id(job.process_of(event)): event for event in events}
         ends = [e for e in events if e.kind != "connect_retry" or last[id(job.process_of(e))] is e]
-        shown = [*sorted(ends, key=lambda e: e.kind == "connect_retry"), *(e for e in events if e not in ends)]
+        is_end = {id(e) for e in ends}
+        shown = [*sorted(ends, key=lambda e: e.kind == "connect_retry"), *(e for e in events if id(e) not in is_end)]
         lines = tuple(evidence_of(event, f"it cannot connect to {peer or 'its peer'}") for event in shown[:8])
         times = [event.time for event in events if event.time is not None]
         yield Fact(

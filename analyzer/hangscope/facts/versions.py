@@ -39,23 +39,13 @@ class _Range:
     high: Release
     shown_by: Event
 
-    def meets(self, other: _Range) -> bool:
-        return self.low <= other.high and other.low <= self.high
-
     def text(self) -> str:
+        low, high = (".".join(map(str, release)) for release in (self.low, self.high))
         if self.low == self.high:
-            return ".".join(map(str, self.low))
+            return low
         if self.high == _NEWEST:
-            return f"{'.'.join(map(str, self.low))} or newer"
-        return (
-            f"{'.'.join(map(str, self.high))} or older"
-            if self.low == _OLDEST
-            else f"{self._text(self.low)} to {self._text(self.high)}"
-        )
-
-    @staticmethod
-    def _text(release: Release) -> str:
-        return ".".join(map(str, release))
+            return f"{low} or newer"
+        return f"{high} or older" if self.low == _OLDEST else f"{low} to {high}"
 
 
 def find(job: Job) -> Iterator[Fact]:
@@ -96,12 +86,18 @@ def find(job: Job) -> Iterator[Fact]:
 def _compatible(ranges: dict[int, _Range]) -> list[list[int]]:
     """Processes put together as long as all of a set can be of one release; exact versions first."""
     groups: list[list[int]] = []
+    common: list[tuple[Release, Release]] = []
     for number in sorted(ranges, key=lambda n: (ranges[n].low != ranges[n].high, n)):
-        home = next((g for g in groups if all(ranges[number].meets(ranges[m]) for m in g)), None)
+        found = ranges[number]
+        # what all of a group share is enough to compare with: ranges that meet in pairs have a release in common
+        home = next((i for i, (low, high) in enumerate(common) if found.low <= high and low <= found.high), None)
         if home is None:
             groups.append([number])
+            common.append((found.low, found.high))
         else:
-            home.append(number)
+            groups[home].append(number)
+            low, high = common[home]
+            common[home] = (max(low, found.low), min(high, found.high))
     return groups
 
 
