@@ -162,3 +162,17 @@ def test_parts_of_addresses() -> None:
     assert host_part("node01:29500") == "node01"
     assert is_numeric_name("7012345")
     assert not is_numeric_name("node7")
+
+
+@pytest.mark.parametrize("claim", [2_000_000_000, 10**12, 10**30, "9" * 5000])
+def test_impossible_world_size_is_none(claim: int | str) -> None:
+    setting = f"  min_nodes        : {claim}\n  rdzv_endpoint    : node01:29400\n"
+    job = job_of(
+        rank0=told(0) + f"WORLD_SIZE={claim}\nRANK=0\n" + MISSING.format(1, claim),
+        rank1=f"host RANK=0 WORLD_SIZE={claim} MASTER_ADDR=node01 MASTER_PORT=29500\n",
+        rank2=f"Initializing distributed: GLOBAL_RANK: 1, MEMBER: 2/{claim}\n",
+        agent=setting,
+    )
+    for module in (absent, agents, launch, store):
+        for fact in module.find(job):
+            assert len(fact.ranks) < 4

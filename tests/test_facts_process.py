@@ -237,3 +237,9 @@ def test_a_bus_id_leads_to_the_rank() -> None:
     )
     [fact] = kinds(list(gpu.find(job)))["gpu_fault"]
     assert fact.ranks == (1,)
+
+
+def test_torn_and_hostile_lists_cost_only_themselves() -> None:
+    digits = "9" * 5000
+    assert expand_hosts(f"n[,-],m[-3],k[{digits}-{digits}],node[1-2]") == ["node1", "node2"]
+    assert expand_numbers(f"{digits},1-{digits},5") == [5]

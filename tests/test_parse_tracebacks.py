@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -284,3 +287,10 @@ def test_no_input_breaks_it(lines: list[str]) -> None:
     for record in assemble("\n".join(lines)):
         assert record.type
         assert record.line.number >= record.first_line.number
+
+
+@pytest.mark.parametrize("line", ["^~" * 30_000 + "x", 'File "a", line 1, in ' + " " * 60_000 + "\0"])
+def test_longest_hostile_line_takes_no_time_to_speak_of(line: str) -> None:
+    start = time.process_time()
+    assemble("Traceback (most recent call last):\n" + '  File "a.py", line 1, in x\n' + line + "\n" + line)
+    assert time.process_time() - start < 5

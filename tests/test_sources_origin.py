@@ -52,3 +52,9 @@ def test_hints(name: str, expected: FileHints) -> None:
 @given(st.text(max_size=200))
 def test_any_name_is_accepted(name: str) -> None:
     hints(name)
+
+
+def test_number_that_python_refuses_is_no_hint() -> None:
+    digits = "9" * 5000
+    assert hints(f"attempt_{digits}/0/stderr.log").attempt is None
+    assert hints(f"nccl.node01.{digits}.log").pid is None

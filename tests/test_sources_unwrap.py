@@ -524,3 +524,25 @@ def test_the_longest_hostile_line_takes_no_time_to_speak_of(unit: str) -> None:
     start = time.process_time()
     unwrap(text)
     assert time.process_time() - start < 5
+
+
+@pytest.mark.parametrize(
+    "prefix",
+    [
+        "[{n}]<stdout>:",
+        "[{n},1]<stdout>:",
+        "(Worker pid={n}) ",
+        "(Worker rank={n}, pid=3) ",
+        "E0101 00:00:00.000000 {n} a.py:1] ",
+    ],
+)
+def test_number_that_python_refuses_makes_no_prefix(prefix: str) -> None:
+    text = prefix.format(n="9" * 5000) + "hello"
+    assert unwrap(text)[0].text == text
+
+
+def test_names_without_end_of_one_process_take_no_time_to_speak_of() -> None:
+    start = time.process_time()
+    made = unwrap(*(f"node{number}:7:7 [0] NCCL INFO x" for number in range(20_000)))
+    assert time.process_time() - start < 10
+    assert made[-1].host == "node19999"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hangscope.align.identity import size_in
 from hangscope.align.job import Job
 from hangscope.facts import FactKind
 from hangscope.facts.collect import evidence_of
@@ -45,7 +46,7 @@ def _absent(told: list[Told], job: Job) -> Iterator[Fact]:
         return
     event = max(short, key=lambda e: e.number("joined") or 0)
     joined = event.number("joined") or 0
-    expected = _expected(event) or 0
+    expected = size_in(_expected(event))
     unit = "agents" if event.kind == "clients_missing" and _by_agents(job, told) else "ranks"
     fields: dict[str, Value] = {"joined": joined, "expected": expected, "unit": unit}
     evidence = tuple(evidence_of(e) for e in short[:4])
@@ -99,7 +100,7 @@ def _members(job: Job) -> Iterator[Fact]:
     joined = job.events.of("member_joined")
     if not joined or job.events.has("members_registered"):
         return
-    expected = max(e.number("expected") or 0 for e in joined)
+    expected = max(size_in(e.number("expected")) for e in joined)
     ranks = {e.number("member_rank") for e in joined}
     absent = tuple(sorted(set(range(expected)) - ranks))
     if absent and all(event.count == 1 for event in joined) and len(joined) == len(ranks):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
+from hangscope.align.identity import size_in
 from hangscope.align.job import Job
 from hangscope.facts import FactKind
 from hangscope.facts.collect import evidence_of
@@ -47,7 +48,7 @@ def _nodes(agents: dict[str, dict[str, Event]], job: Job) -> Iterator[Fact]:
     if job.events.has("rendezvous_complete", *unreached):
         return
     nodes = {agent: named["min_nodes"] for agent, named in agents.items() if "min_nodes" in named}
-    expected = max((digits(str(e.fields.get("value"))) or 0 for e in nodes.values()), default=0)
+    expected = max((size_in(digits(str(e.fields.get("value")))) for e in nodes.values()), default=0)
     waiting = [agent for agent in nodes if "rdzv_endpoint" in agents[agent]]
     if not waiting or len(waiting) >= expected:
         return

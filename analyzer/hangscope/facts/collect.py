@@ -55,8 +55,10 @@ def collect_facts(job: Job) -> list[Fact]:
     for module in fact_modules():
         try:
             facts.extend(module.find(job))
-        except Exception:
-            log.exception("a part of the analysis failed (%s); its facts are missing", module.__name__)
+        except Exception as error:
+            name = f"{type(error).__name__}: {error}"
+            log.error("a part of the analysis failed (%s: %s); its facts are missing", module.__name__, name)  # noqa: TRY400 (no trace for users)
+            log.debug("the trace", exc_info=True)
     return facts
 
 

@@ -62,6 +62,8 @@ _KINDS = {
 }
 _MPI_TAILS = ("mpi_signal_rest", "mpi_killed_by", "mpi_exit_code")
 _SHELL_CODE = 128
+_MAX_DIGITS = 9
+"""Numbers of tasks and hosts are shorter."""
 
 
 @dataclass(slots=True)
@@ -152,9 +154,13 @@ def expand_numbers(text: str) -> list[int]:
     found: list[int] = []
     for part in text.split(","):
         first, _, last = part.partition("-")
-        if first.isdecimal() and (not last or last.isdecimal()):
+        if _is_number(first) and (not last or _is_number(last)):
             found.extend(range(int(first), min(int(last or first), int(first) + 100_000) + 1))
     return found
+
+
+def _is_number(text: str) -> bool:
+    return text.isdecimal() and len(text) <= _MAX_DIGITS
 
 
 def expand_hosts(text: str) -> list[str]:
@@ -167,6 +173,8 @@ def expand_hosts(text: str) -> list[str]:
             continue
         for part in numbers.split(","):
             first, _, last = part.partition("-")
+            if not (_is_number(first) and (not last or _is_number(last))):
+                continue
             count = min(int(last or first) - int(first) + 1, 10_000)
             hosts.extend(f"{head}{int(first) + step:0{len(first)}d}{tail}" for step in range(count))
     return hosts

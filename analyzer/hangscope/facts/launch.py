@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 
+from hangscope.align.identity import size_in
 from hangscope.align.job import Job
 from hangscope.facts import FactKind
 from hangscope.facts.addresses import is_loopback, is_malformed
@@ -68,7 +69,7 @@ def _taken_twice(told: list[Told], job: Job) -> Iterator[Fact]:
     for entry in told:
         if entry.rank is not None:
             by_rank[entry.rank].append(entry)
-    world = max((t.world_size or 0 for t in told), default=0)
+    world = max((size_in(t.world_size) for t in told), default=0)
     free = tuple(sorted(set(range(world)) - set(by_rank)))
     for rank, entries in sorted(by_rank.items()):
         writers = {entry.writer for entry in entries}
@@ -98,7 +99,7 @@ def _members_twice(job: Job) -> Iterator[Fact]:
         rank = event.number("member_rank")
         if rank is not None:
             by_rank[rank].append(event)
-    expected = max((e.number("expected") or 0 for e in joined), default=0)
+    expected = max((size_in(e.number("expected")) for e in joined), default=0)
     free = tuple(sorted(set(range(expected)) - set(by_rank)))
     if not free:
         return

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from hangscope.align.job import Job
 from hangscope.model import Event, Value
 
+_MAX_DIGITS = 9
+
 
 @dataclass(frozen=True, slots=True)
 class Told:
@@ -60,8 +62,8 @@ def what_ranks_were_told(job: Job) -> list[Told]:
 
 
 def digits(value: str | None) -> int | None:
-    """The number that a text is, else None."""
-    return int(value) if value and value.isdecimal() else None
+    """The number that a text is, else None (of more digits it is no rank, size or port)."""
+    return int(value) if value and value.isdecimal() and len(value) <= _MAX_DIGITS else None
 
 
 def text(value: Value) -> str | None:

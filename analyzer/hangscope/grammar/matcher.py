@@ -7,14 +7,21 @@ that their literals hold, so the cost of a line that no grammar knows does not g
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 from hangscope.grammar.index import Place, WordIndex
 from hangscope.model import Value
 
 _BLANKS = re.compile(r"[ \t]{2,}|\t")
+# The time of a search can grow with the square of the text, or its cube (a word, any text, a word, any text, a word).
+# Messages are shorter than this; in a longer text only what stands around their literals is searched.
+_LONG = 1024
+_BEFORE, _BEHIND = 512, 1536
+_MOST_SPANS = 4
 
 
 def squeeze(text: str) -> str:
@@ -24,6 +31,12 @@ def squeeze(text: str) -> str:
 
 def _hex(text: str) -> int:
     return int(text, 16)
+
+
+class _Search(Protocol):
+    """The method `search` of a compiled expression."""
+
+    def __call__(self, string: str, pos: int = ..., endpos: int = ...) -> re.Match[str] | None: ...
 
 
 CONVERTERS: dict[str, Callable[[str], Value]] = {"int": int, "hex": _hex, "float": float, "str": str.strip}
@@ -114,7 +127,7 @@ class _Matcher:
     def __init__(self, alternative: Alternative) -> None:
         self._alternative = alternative
         self._literals = alternative.literals
-        self._search: Callable[[str], re.Match[str] | None] | None = None
+        self._search: _Search | None = None
         self._groups: tuple[tuple[str, str, Callable[[str], Value]], ...] = ()
 
     def match(self, text: str, squeezed: str) -> Match | None:
@@ -122,7 +135,7 @@ class _Matcher:
         if literals and not any(literal in squeezed for literal in literals):
             return None
         search = self._search or self._compile()
-        found = search(text)
+        found = search(text) if len(text) <= _LONG else _search_long(search, squeezed, literals)
         if found is None:
             return None
         fields: dict[str, Value] = {}
@@ -136,7 +149,7 @@ class _Matcher:
             return None
         return Match(self._alternative.kind, fields, found.start(), found.end())
 
-    def _compile(self) -> Callable[[str], re.Match[str] | None]:
+    def _compile(self) -> _Search:
         compiled = re.compile(self._alternative.pattern)
         types = self._alternative.fields
         self._groups = tuple(
@@ -144,6 +157,26 @@ class _Matcher:
         )
         self._search = compiled.search
         return compiled.search
+
+
+def _search_long(search: _Search, squeezed: str, literals: tuple[str, ...]) -> re.Match[str] | None:
+    """The first match near one of the literals; its places are those in the squeezed text."""
+    for start, end in itertools.islice(_spans(squeezed, literals), _MOST_SPANS):
+        found = search(squeezed, start, end)
+        if found is not None:
+            return found
+    return None
+
+
+def _spans(text: str, literals: tuple[str, ...]) -> Iterator[tuple[int, int]]:
+    """The surroundings of each literal, so that a message stands whole in one of them."""
+    if not literals:
+        yield 0, _BEHIND
+    for literal in literals:
+        at = text.find(literal)
+        while at >= 0:
+            yield max(0, at - _BEFORE), at + _BEHIND
+            at = text.find(literal, at + _BEHIND - _BEFORE)
 
 
 class GrammarSet:

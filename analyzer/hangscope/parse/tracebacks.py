@@ -21,9 +21,11 @@ MAX_STRAY_LINES = 40
 """So many lines that are no part of a traceback may stand inside one before it is given up as cut off."""
 
 HEADER = "Traceback (most recent call last)"
-FRAME = re.compile(r'File\s+"(?P<file>[^"]+)", line (?P<line>\d{1,9})(?:, in (?P<function>.+?))?(?=\s*$|\s+File ")')
+FRAME = re.compile(
+    r'File\s+"(?P<file>[^"]+)", line (?P<line>\d{1,9})(?:, in (?P<function>.{1,200}?))?(?=\s*$|\s+File ")'
+)
 FRAME_START = re.compile(r'^\s*File(?:\s+"[^"]*)?"?,?(?: line)?\s*$')
-CARETS = re.compile(r"^[\s^~|+]*[\^~][\s^~]*$")
+CARETS = re.compile(r"^(?:[\s|+]*+[\^~]++)++\s*+$")
 # What the interpreter prints in front of a traceback that ends nothing: a failing __del__ or callback, logging itself.
 IGNORED = re.compile(r"^(?:Exception ignored (?:in|while|on)\b|--- Logging error ---)")
 GROUP_MARK = re.compile(r"^ *(?:\| ?|\+ (?=\S)|\+(?=-))(?P<rest>.*)$")

@@ -31,7 +31,7 @@ _C10 = re.compile(
 )
 _GLOG = re.compile(
     r"(?<!\[)(?P<level>[DIWEFC])(?P<month>\d\d)(?P<day>\d\d) (?P<clock>\d\d:\d\d:\d\d)\.(?P<frac>\d{6}) +"
-    r"(?P<id>\d+) (?P<origin>[^\s\]]{1,200}:\d+)\](?: |$)"
+    r"(?P<id>\d{1,20}) (?P<origin>[^\s\]]{1,200}:\d+)\](?: |$)"
 )
 _PYTHON_MID = re.compile(r"(?P<origin>[A-Za-z_][\w.]*): \[(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL)\] ")
 _PYTHON_OLD = re.compile(r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL):(?P<origin>[A-Za-z_][\w.]*):")

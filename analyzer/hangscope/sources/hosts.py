@@ -7,6 +7,8 @@ from collections import Counter
 _MAX_PIDS = 1 << 16
 # a name seen so often for one process, and none more often, needs no comparison with others
 _SURE = 3
+_MAX_NAMES = 64
+"""A process with more names has none that could be settled; comparing them all would take ever longer."""
 
 
 class Hosts:
@@ -29,6 +31,8 @@ class Hosts:
             if len(self._of) >= _MAX_PIDS:
                 return host
             known = self._of[pid] = Counter()
+        if len(known) >= _MAX_NAMES:
+            return host
         if host is None or (host.isdecimal() and host not in known):
             # torn off, or all of it but digits; where names are removed from a whole file, nothing is known
             return _dominant(known) or host

@@ -192,11 +192,12 @@ _DMESG_X = re.compile(
 )
 # Ray and vLLM name the actor or worker, if at all, before the pid; the actor's name may itself hold parentheses
 _RAY = re.compile(
-    r"\((?P<tag>(?:[^()=\s][^()=]{0,80}?(?:\(\d+\))? )?(?:rank=(?P<rank>\d+),? )?pid=(?P<pid>\d+)"
+    r"\((?P<tag>(?:[^()=\s][^()=]{0,80}?(?:\(\d+\))? )?(?:rank=(?P<rank>\d{1,9}),? )?pid=(?P<pid>\d{1,10})"
     r"(?:, ip=(?P<ip>[^)\s]+))?)\)(?: |$)"
 )
+_MPIRUN = re.compile(r"\[(?:(?:[\w.-]+@)?(?P<job>\d{1,10}),)?(?P<rank>\d{1,9})\]<(?:stdout|stderr|stddiag)>:")
 _ALWAYS: tuple[tuple[str, re.Pattern[str], Handler], ...] = (
-    ("[", re.compile(r"\[(?:(?:[\w.-]+@)?(?P<job>\d+),)?(?P<rank>\d+)\]<(?:stdout|stderr|stddiag)>:"), _mpirun),
+    ("[", _MPIRUN, _mpirun),
     # the blank behind [rank3]: belongs to the prefix (torch's excepthook); other roles have none (torchrun --tee)
     ("[", re.compile(r"\[rank(?P<number>\d{1,6})\]: ?"), _rank),
     ("[", re.compile(r"\[(?P<role>[A-Za-z_][\w.-]{0,60}?)(?P<number>\d{1,6})\]:"), _role),

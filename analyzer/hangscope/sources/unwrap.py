@@ -22,6 +22,8 @@ SAMPLE = 400
 
 _HEAD_LENGTH = len(" NCCL INFO ")
 _MAX_HEADS = 1 << 15
+_TAGS_LENGTH = 200
+"""The tags of launchers take no more; a search for their beginning grows with the square of what it looks at."""
 _LEVELS = frozenset({" NCCL INFO ", " NCCL WARN "})
 _STAMP_ONLY = re.compile(r"[\d\s:/.,\-+TZ|\[\]()]*")
 # tags that a launcher may have put before a header that is glued to another line
@@ -187,7 +189,7 @@ class Unwrapper:
 
 def _before_tags(text: str, floor: int, header: Header) -> int:
     """Where a glued header's own launcher tags begin; the header takes them."""
-    tags = _TAGS_BEHIND.search(text, floor, header.start)
+    tags = _TAGS_BEHIND.search(text, max(floor, header.start - _TAGS_LENGTH), header.start)
     if tags is None:
         return header.start
     writer = Writer()
