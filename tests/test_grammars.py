@@ -27,7 +27,6 @@ MATCHES = [(grammar, sample) for grammar, sample in SAMPLES if sample.kind is no
 SNAKE_CASE = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)*")
 
 
-# "file: kind" of alternatives whose words are all inside one expression: they are tried on every line
 def _place(value: object) -> str:
     if isinstance(value, Grammar):
         return value.file
