@@ -18,6 +18,15 @@ def test_copy_of_a_rank_s_log_adds_no_calls() -> None:
     assert [record.file for record in job.sources] == ["0.log", "1.log", "backup/1.log"]
 
 
+def test_copy_of_a_file_without_pids_is_known_by_its_times() -> None:
+    stamp = (
+        "[W1129 16:07:06.927000449 socket.cpp:207] [c10d] The hostname of the client socket cannot be retrieved. err=-3"
+    )
+    job = job_of({name: ["RANK=0 WORLD_SIZE=2", stamp] for name in ("a.log", "b.log")})
+    assert left_out(job) == ["b.log is left out: it is a copy of a.log"]
+    assert job.duplicates == {}
+
+
 def test_file_that_goes_on_is_no_copy() -> None:
     log = Rank(0, 2).init().call()
     first = list(log.lines)

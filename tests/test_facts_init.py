@@ -46,10 +46,9 @@ def test_some_completed_and_one_did_not() -> None:
 
 
 def test_absent_rank_of_a_smaller_communicator_is_no_global_rank() -> None:
-    # GIVEN a pair, of which one rank (nobody knows which of the world) never came
-    logs = ranks(4)
-    logs[2].init(BEGUN, comm=0x9000, rank=0, size=2, comm_id=0x99)
-    fact = only(init.find(job_of_ranks(logs)))
+    # GIVEN nothing but one rank of a pair inside a world of which nobody knows more
+    log = Rank(2, 4).say("WORLD_SIZE=4").init(BEGUN, comm=0x9000, rank=0, size=2, comm_id=0x99)
+    fact = only(init.find(job_of({"rank2.log": ["RANK=2 WORLD_SIZE=4", *log.lines]})))
     assert (fact.kind, fact.ranks, fact.fields["absent"], fact.affected) == ("init_rank_absent", (), (1,), (2,))
 
 
@@ -58,6 +57,24 @@ def test_processes_whose_last_word_is_the_network_wait_in_the_bootstrap() -> Non
     logs = [Rank(rank, 4).say("Bootstrap : Using eth0:10.0.0.1<0>").say("Using network Socket") for rank in range(3)]
     fact = only(init.find(job_of_ranks(logs)))
     assert (fact.kind, fact.fields["processes"], fact.hosts) == ("init_silent", 3, ("node01", "node02"))
+
+
+def test_rank_that_left_other_lines_is_not_absent() -> None:
+    # GIVEN rank 2, known by its file's name, whose log ends before START
+    files = {f"{log.rank}.log": log.lines for log in begun(0, 1, 3)}
+    files["rank2.log"] = Rank(2, 4).say("Bootstrap : Using eth0:10.0.0.1<0>").lines
+    assert list(init.find(job_of(files))) == []
+
+
+def test_process_of_unknown_rank_may_be_the_missing_one() -> None:
+    logs = [*begun(0, 1, 3), Rank(2, 4).say("Bootstrap : Using eth0:10.0.0.1<0>")]
+    assert list(init.find(job_of_ranks(logs))) == []
+
+
+def test_split_that_a_present_rank_has_not_entered_yet_names_nobody_absent() -> None:
+    logs = ranks(4)
+    logs[2].init(BEGUN, comm=0x9000, rank=0, size=2, comm_id=0x99)
+    assert list(init.find(job_of_ranks(logs))) == []
 
 
 def test_completed_init_gives_no_fact() -> None:

@@ -25,6 +25,7 @@ CASES = [
     "host-out-of-memory-01-cgroup",
     "killed-by-signal-01-shell-line-2277",
     "no-fault-found-01-healthy-2277",
+    "no-fault-found-16-splits-small-2307",
     "no-fault-found-20-timestamps-2289",
     "peer-lost-01-silent-kill-2307",
     "rank-never-started-01-one-rank-2277",

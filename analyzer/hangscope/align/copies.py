@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from hangscope.parse.source import ParsedSource
+
+_FINE_TIME = re.compile(r"\d\d:\d\d:\d\d\.\d{6}")
 
 
 def without_copies(sources: Sequence[ParsedSource]) -> tuple[list[ParsedSource], list[str]]:
     """The sources without those that repeat another word for word, and a warning for each of these.
 
-    Only a file in which a process names its host and pid can be told to be a copy: files of different ranks that
-    failed in the same words are equal, too.
+    Files of different ranks that failed in the same words are equal, too, and no copies.
     """
     kept: list[ParsedSource] = []
     warnings: list[str] = []
@@ -29,9 +31,14 @@ def without_copies(sources: Sequence[ParsedSource]) -> tuple[list[ParsedSource],
 
 
 def _is_copy(one: ParsedSource, other: ParsedSource) -> bool:
-    if not any(writer.key.host and writer.key.pid for writer in one.writers):
-        return False
-    return _words(one) == _words(other) and _calls(one) == _calls(other)
+    return _is_one_of_a_kind(one) and _words(one) == _words(other) and _calls(one) == _calls(other)
+
+
+def _is_one_of_a_kind(source: ParsedSource) -> bool:
+    """Whether no other process can have written the same: it names itself, or the time to the microsecond."""
+    if any(writer.key.host and writer.key.pid for writer in source.writers):
+        return True
+    return any(_FINE_TIME.search(event.line.raw) for event in source.events)
 
 
 def _words(source: ParsedSource) -> list[tuple[int, str]]:

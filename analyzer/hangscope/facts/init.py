@@ -40,7 +40,7 @@ def find(job: Job) -> Iterator[Fact]:
     for group in job.groups:
         begun = [m for m in group.members if m.start is not None]
         if begun and not any(m.complete for m in group.members):
-            yield _unfinished(job, group, begun)
+            yield from _unfinished(job, group, begun)
         elif begun and any(m.complete is None for m in begun):
             yield _partly(group, begun)
     waiting = [p for p in job.processes if _waits_in_bootstrap(p)]
@@ -48,10 +48,14 @@ def find(job: Job) -> Iterator[Fact]:
         yield _silent(waiting)
 
 
-def _unfinished(job: Job, group: Group, begun: list[Communicator]) -> Fact:
+def _unfinished(job: Job, group: Group, begun: list[Communicator]) -> Iterator[Fact]:
     came = group.ranks()
-    absent = group.missing_group_ranks
+    missing = group.missing_group_ranks
     is_world = group.size == job.world_size
+    absent = tuple(rank for rank in missing if rank not in job.ranks) if is_world else missing
+    if missing and not (absent and _left_no_line(job, group, len(absent))):
+        # they did not print START, but other lines: something else keeps them, or the rest of their log is lost
+        return
     ranks = absent if is_world else ()
     evidence = tuple(_line(m.start, f"rank {m.group_rank} of {group.size} came") for m in begun[:8])
     fields: dict[str, Value] = {
@@ -61,14 +65,24 @@ def _unfinished(job: Job, group: Group, begun: list[Communicator]) -> Fact:
         "group_name": group.name,
     }
     if not absent:
-        return Fact(
+        yield Fact(
             "init_stuck", {k: v for k, v in fields.items() if k != "absent"}, (), (), group.name, came, None, evidence
         )
+        return
     chosen = (_waiting(m.process) for m in begun[:4])
     last = tuple(line for line in chosen if line is not None)
-    return Fact(
+    yield Fact(
         "init_rank_absent", fields, ranks, _missing_host(group, absent), group.name, came, None, (*last, *evidence)
     )
+
+
+def _left_no_line(job: Job, group: Group, absent: int) -> bool:
+    """Whether so many ranks can be without any line: not when other processes of NCCL are there that may be they."""
+    inside = {id(m.process) for m in group.members}
+    others = [p for p in job.processes if id(p) not in inside and any(e.source.startswith("nccl") for e in p.events)]
+    if group.size == job.world_size:
+        others = [p for p in others if p.rank is None]
+    return len(others) < absent
 
 
 def _partly(group: Group, begun: list[Communicator]) -> Fact:
@@ -82,7 +96,7 @@ def _partly(group: Group, begun: list[Communicator]) -> Fact:
 
 
 def _missing_host(group: Group, absent: tuple[int, ...]) -> tuple[str, ...]:
-    """The host of absent ranks, when their neighbours on both sides are of one host (ranks are numbered host by host)."""
+    """The host of absent ranks, when their neighbours on both sides share one (ranks are numbered host by host)."""
     hosts = {m.group_rank: m.process.host for m in group.members if m.process.host}
     found = set()
     for rank in absent:
