@@ -356,3 +356,10 @@ class TestArchives:
 @given(st.lists(st.text(alphabet="ab0129-²", max_size=8)))
 def test_any_names_can_be_ordered(names: list[str]) -> None:
     assert sorted(sorted(names, key=natural_key)) == sorted(names)
+
+
+def test_closed_standard_input_is_one_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", None)
+    item = discover(["-"])[0][0]
+    with pytest.raises(ContainerError, match="standard input is closed"):
+        item.open()

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hangscope.sources.archive import open_member
-from hangscope.sources.container import Limits, decompressed
+from hangscope.sources.container import ContainerError, Limits, decompressed
 from hangscope.sources.sniff import Kind
 from hangscope.sources.streams import buffered
 
@@ -42,6 +42,9 @@ class Input:
         if self.member is not None:
             return open_member(self.path, self.member, self.limits)
         if self.path == STDIN_PATH:
+            if sys.stdin is None:
+                # the shell closed it: `<&-`
+                raise ContainerError("standard input is closed")
             # read1 gives what there is; standard input itself stays open
             stdin = sys.stdin.buffer
             read = stdin.read1 if isinstance(stdin, io.BufferedIOBase) else stdin.read
