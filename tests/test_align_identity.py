@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
+
 import pytest
 
-from hangscope.align.job import Job
+from hangscope.align.job import Job, align
+from hangscope.parse.reader import read_stream
 from nccl_logs import Rank, job_of, job_of_ranks, ranks
 
 ERROR = "RuntimeError: it is stuck"
@@ -157,6 +160,14 @@ def test_host_in_a_file_s_name_holds_for_lines_without_one() -> None:
     job = job_of({"node07.log": [f"[rank3]: {ERROR}"]})
     assert [event.host for event in job.events] == ["node07"] * len(job.events)
     assert job.ranks[3].host == "node07"
+
+
+def test_aligning_the_same_sources_again_gives_the_same_job() -> None:
+    sources = [read_stream("node07.log", io.BytesIO(f"[rank3]: {ERROR}\n".encode()))]
+    first = align(sources)
+    again = align(sources)
+    assert who(again) == who(first)
+    assert [event.host for event in again.events] == ["node07"]
 
 
 # --- contradictions ---------------------------------------------------------------------------------------

@@ -79,7 +79,8 @@ class Event:
         fields: the named parts, typed by their terminals.
         line: the line it was found on (first line of a block).
         count: how many times this very event was printed by this process (repeats are folded into the first).
-        rank: global rank, filled in by align/identity; None when nobody knows.
+        rank: global rank, filled in by align; None when nobody knows.
+        process_host: host of its process, filled in by align for lines that name none; None when nobody knows.
     """
 
     source: str
@@ -88,10 +89,12 @@ class Event:
     line: Line
     count: int = 1
     rank: int | None = None
+    process_host: str | None = None
 
     @property
     def host(self) -> str | None:
-        return self.line.host
+        """The host that the line names, else that of its process."""
+        return self.process_host if self.line.host is None else self.line.host
 
     @property
     def pid(self) -> int | None:

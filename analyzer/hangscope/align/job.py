@@ -163,9 +163,7 @@ def _fill_in(sources: Iterable[ParsedSource], identity: Identity) -> dict[int, P
             process = identity.by_writer[writer_key(event.line)]
             owner[id(event)] = process
             event.rank = event.line.rank if event.line.rank_source == "rank-prefix" else process.rank
-        for event in source.events:
-            if event.line.host is None:
-                event.line.host = owner[id(event)].host or host
+            event.process_host = process.host or host
     return owner
 
 

@@ -37,7 +37,7 @@ def _agents(job: Job) -> dict[str, dict[str, Event]]:
     """What each torchrun agent prints of its launch: agent -> setting -> line."""
     settings: dict[str, dict[str, Event]] = defaultdict(dict)
     for event in job.events.of("launch_setting"):
-        agent = event.line.host or event.line.file
+        agent = event.host or event.line.file
         settings[agent].setdefault(str(event.fields.get("setting_name")), event)
     return settings
 

@@ -73,4 +73,4 @@ def text(value: Value) -> str | None:
 
 def _writer(event: Event, host: Value) -> tuple[str, ...]:
     line = event.line
-    return (line.file, line.stream, str(host or line.host or ""), str(line.pid or ""))
+    return (line.file, line.stream, str(host or event.host or ""), str(line.pid or ""))
