@@ -22,9 +22,12 @@ def test_copy_of_a_file_without_pids_is_known_by_its_times() -> None:
     stamp = (
         "[W1129 16:07:06.927000449 socket.cpp:207] [c10d] The hostname of the client socket cannot be retrieved. err=-3"
     )
-    job = job_of({name: ["RANK=0 WORLD_SIZE=2", stamp] for name in ("a.log", "b.log")})
+    lines = ["RANK=0 WORLD_SIZE=2", stamp]
+    job = job_of({"a.log": lines, "b.log": lines})
     assert left_out(job) == ["b.log is left out: it is a copy of a.log"]
     assert job.duplicates == {}
+    # AND names that speak of two hosts outweigh the times
+    assert left_out(job_of({"node01.log": lines, "node02.log": lines})) == []
 
 
 def test_file_that_goes_on_is_no_copy() -> None:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from hangscope.parse.source import ParsedSource
+from hangscope.sources.origin import hints
 
 _FINE_TIME = re.compile(r"\d\d:\d\d:\d\d\.\d{6}")
 
@@ -31,14 +32,20 @@ def without_copies(sources: Sequence[ParsedSource]) -> tuple[list[ParsedSource],
 
 
 def _is_copy(one: ParsedSource, other: ParsedSource) -> bool:
-    return _is_one_of_a_kind(one) and _words(one) == _words(other) and _calls(one) == _calls(other)
+    return _is_one_of_a_kind(one, other) and _words(one) == _words(other) and _calls(one) == _calls(other)
 
 
-def _is_one_of_a_kind(source: ParsedSource) -> bool:
+def _is_one_of_a_kind(one: ParsedSource, other: ParsedSource) -> bool:
     """Whether no other process can have written the same: it names itself, or the time to the microsecond."""
-    if any(writer.key.host and writer.key.pid for writer in source.writers):
+    if any(writer.key.host and writer.key.pid for writer in one.writers):
         return True
-    return any(_FINE_TIME.search(event.line.raw) for event in source.events)
+    return _named(one) == _named(other) and any(_FINE_TIME.search(event.line.raw) for event in one.events)
+
+
+def _named(source: ParsedSource) -> tuple[object, ...]:
+    """Whose file it is by its name."""
+    told = hints(source.record.file)
+    return (told.rank, told.local_rank, told.host)
 
 
 def _words(source: ParsedSource) -> list[tuple[int, str]]:
