@@ -17,7 +17,7 @@ import hangscope
 import report_samples
 from hangscope.cli.main import main
 from hangscope.errors import InputError
-from hangscope.model import Report
+from hangscope.model import Report, SourceRecord
 
 Analysis = Callable[[Report | Exception], dict[str, Any]]
 
@@ -167,3 +167,14 @@ def test_progress_is_shown_on_a_terminal_when_there_is_much_to_read(
     asked["on_start"] = lambda progress: [progress(done, total_bytes) for done in (total_bytes // 2, total_bytes)]
     assert main(["analyze", "logs", "--quiet"]) == 0
     assert ("reading" in errors.getvalue()) is shown
+
+
+def test_quiet_says_on_standard_error_what_it_could_not_read(
+    analysis: Analysis, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report = report_samples.out_of_memory()
+    analysis(
+        replace(report, sources=(*report.sources, SourceRecord("nosuch", "log", 0, 0, 0, "no such file or folder")))
+    )
+    assert main(["analyze", "logs", "--quiet"]) == 0
+    assert "hangscope: left out nosuch: no such file or folder\n" in capsys.readouterr().err

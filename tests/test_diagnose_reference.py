@@ -47,7 +47,7 @@ def test_page_by_an_earlier_name(own_rules: Path) -> None:
 
 def test_page_of_a_cause(own_rules: Path) -> None:
     page = reference.explain_text("killed-by-signal", [own_rules])
-    assert page.startswith("killed-by-signal  (cause; family process; cause)\n\nA rank was ended from outside")
+    assert page.startswith("killed-by-signal  (cause; family process)\n\nA rank was ended from outside")
     assert "  sample-death: {ranks} got signal {signal}" in page
     assert "hangscope explain" in page
 

@@ -6,7 +6,7 @@ import pytest
 
 from diagnose_samples import make_fact
 from hangscope.align.versions import Versions
-from hangscope.diagnose.template import Subject, format_ranks, outline, render
+from hangscope.diagnose.template import Subject, format_ranks, outline, render, sentences
 from hangscope.diagnose.versions import fits, parse_requirement
 from hangscope.model import Fact
 
@@ -65,7 +65,7 @@ def test_outline_keeps_names_only() -> None:
 
 
 def test_nothing_known() -> None:
-    assert render("{ranks} {hosts} {group} {affected}", NOTHING) == "? ? ? ?"
+    assert render("{ranks} {hosts} {group} {affected}", NOTHING) == "? an unknown host an unknown group ?"
     assert render("{ranks:named} on {hosts:named}", NOTHING) == "an unknown rank on an unknown host"
     assert render("{ranks|somebody:named}", NOTHING) == "somebody"
 
@@ -109,3 +109,20 @@ def test_remedies_fit_versions(requirement: str, seen: str | tuple[str, ...] | N
 def test_requirements_that_are_none(text: str) -> None:
     with pytest.raises(ValueError, match=r"comparison|must name"):
         parse_requirement(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("rank 1 ended. ranks 2,3 wait. It said: rank 4.", "Rank 1 ended. Ranks 2,3 wait. It said: rank 4."),
+        ("\nthe shell reports it", "\nThe shell reports it"),
+        ("node01 is gone", "node01 is gone"),
+        ("NCCL_ALGO differs", "NCCL_ALGO differs"),
+    ],
+)
+def test_sentences_begin_with_a_capital(text: str, read: str) -> None:
+    assert sentences(text) == read
+
+
+def test_names_with_commas_are_told_apart() -> None:
+    assert render("{f.groups}", _subject(make_fact("x", groups=("split 1, color 0", "dp")))) == "split 1, color 0; dp"

@@ -265,3 +265,21 @@ def test_a_verdict_about_the_stuck_call_is_not_told_twice() -> None:
     job = _Job(_processes(2), stuck=(_Stuck(arrived=(0,), missing=(1,), evidence=(evidence,)),))
     verdict = _finding("collective-skipped", ranks=(1,), evidence=(evidence,))
     assert len(build_report(job, _Diagnosis(verdict)).story) == 1
+
+
+def test_commands_name_the_process_that_is_meant() -> None:
+    verdict = replace(_finding("group-order-deadlock", ranks=(1,)), remedies=(Remedy("look", "py-spy dump --pid PID"),))
+    job = _Job(_processes(2), stuck=(_Stuck(arrived=(0,), missing=(1,)), _Stuck(arrived=(1,), missing=(0,))))
+    report = build_report(job, _Diagnosis(verdict))
+    assert report.next_steps[0].command == "ssh node01 py-spy dump --pid 101"
+    # AND ranks that wait for each other wait
+    assert [state.state for state in report.ranks][:2] == ["waiting", "waiting"]
+
+
+def test_a_launch_that_lacks_a_node_has_no_ranks_to_ask() -> None:
+    verdict = replace(_finding("rank-never-started"), confidence=0.7)
+    thin = _finding("insufficient-evidence", explained_by="rank-never-started")
+    report = build_report(_Job(), _Diagnosis(verdict, (verdict, thin)))
+    assert not any("stack" in step.text or "every rank" in step.text for step in report.next_steps)
+    # AND thin evidence is no part of the story
+    assert [step.text for step in report.story] == ["title of rank-never-started"]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import report_samples
-from hangscope.model import Report
+from hangscope.model import Evidence, Location, Report
 from hangscope.report.formats import load_format
 from hangscope.report.options import RenderOptions
 from report_samples import SAMPLES
@@ -136,3 +136,32 @@ def test_line_ends_of_a_rule_file_give_way_to_the_pages_own() -> None:
     page = _render(replace(report, verdict=verdict), RenderOptions(width=80))
     assert "One line and its rest.\n" in page
     assert re.search(r"Another paragraph:\n +- a point\n", page)
+
+
+def test_a_line_that_begins_with_a_number_is_no_list() -> None:
+    report = report_samples.no_fault()
+    verdict = replace(report.verdict, explanation="Node rank\n1 is missing.\n1. a list\n2. of two\n")
+    page = _render(replace(report, verdict=verdict), RenderOptions(width=80))
+    assert "Node rank 1 is missing.\n" in page
+    assert re.search(r"\n +1\. a list\n +2\. of two\n", page)
+
+
+def test_proof_shows_few_lines_of_one_kind() -> None:
+    # GIVEN more lines than are shown, most of which prove the same
+    report = report_samples.out_of_memory()
+    same = [Evidence(Location("a.log", number), f"line {number}", "still at work") for number in range(1, 8)]
+    other = Evidence(Location("b.log", 9), "the last", "its peers")
+    page = _render(replace(report, verdict=replace(report.verdict, evidence=(*same, other))), RenderOptions(width=80))
+    # THEN the other one is among those shown
+    assert "a.log:3" in page
+    assert "a.log:4" not in page
+    assert "b.log:9" in page
+    assert "and 4 more lines" in page
+
+
+def test_ranks_of_the_group_that_left_no_line_are_counted() -> None:
+    report = report_samples.out_of_memory()
+    state = replace(report.collectives[0], group_size=1_000)
+    assert re.search(
+        r"unknown +9\d\d +no line tells", _render(replace(report, collectives=(state,)), RenderOptions(width=80))
+    )

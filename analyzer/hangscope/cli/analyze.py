@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from hangscope.errors import InputError
 from hangscope.report.formats import format_names, load_format
 from hangscope.report.options import RenderOptions
+from hangscope.report.printable import one_line
 
 if TYPE_CHECKING:
     from hangscope.model import Report
@@ -73,6 +74,8 @@ def run(args: argparse.Namespace) -> int:
     with _progress_bar() as progress:
         report = analyze(*args.paths, jobs=args.jobs, rules=tuple(args.rules), progress=progress)
     _check_readable(report)
+    if args.quiet:
+        _say_what_is_left_out(report)
     output.render(report, sys.stdout, _options(args))
     found = report.verdict.cause != "no-fault-found"
     return 1 if args.exit_code and found else 0
@@ -86,6 +89,15 @@ def _check_readable(report: Report) -> None:
     listed = "; ".join(f"{source.file}: {source.error}" for source in failed[:3])
     rest = f"; and {len(failed) - 3} more" if len(failed) > 3 else ""
     raise InputError(f"nothing could be read: {listed}{rest}")
+
+
+def _say_what_is_left_out(report: Report) -> None:
+    """One line of verdict has no room for it, and a misspelt path must not pass unnoticed."""
+    failed = [source for source in report.sources if source.error is not None]
+    for source in failed[:3]:
+        print(f"hangscope: left out {one_line(source.file)}: {one_line(source.error or '')}", file=sys.stderr)
+    if len(failed) > 3:
+        print(f"hangscope: left out {len(failed) - 3} more", file=sys.stderr)
 
 
 def _options(args: argparse.Namespace) -> RenderOptions:

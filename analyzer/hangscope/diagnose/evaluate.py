@@ -9,7 +9,7 @@ from hangscope.align.versions import Versions
 from hangscope.diagnose.index import FactIndex, earliest
 from hangscope.diagnose.match import Match, match
 from hangscope.diagnose.rule import Rule
-from hangscope.diagnose.template import Subject, headline, render
+from hangscope.diagnose.template import Subject, headline, render, sentences
 from hangscope.diagnose.versions import fits
 from hangscope.model import Evidence, Fact, Finding, Remedy
 
@@ -58,7 +58,7 @@ def _build_finding(rule: Rule, found: Match, versions: Versions) -> Finding:
         affected_ranks=subject.affected,
         hosts=subject.hosts,
         confidence=rule.confidence,
-        explanation=render(rule.explanation, subject),
+        explanation=sentences(render(rule.explanation, subject)),
         remedies=tuple(
             Remedy(render(remedy.text, subject), remedy.command)
             for remedy in rule.remedies

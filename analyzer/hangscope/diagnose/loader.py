@@ -104,7 +104,9 @@ def read_rule(table: Table, name: str, family: str) -> Rule:
     if cause not in causes():
         raise table.error("cause", f"{cause!r} is no cause{suggest(cause, causes())}")
     if causes()[cause].family != family:
-        raise table.error("cause", f"{cause!r} is of the family {causes()[cause].family!r}, the folder is {family!r}")
+        home = causes()[cause].family
+        advice = f"Move the file to {home}/{name}.toml, beside the folder {family}/."
+        raise table.error("cause", f"{cause!r} is of the family {home!r}, the folder is {family!r}", advice)
     explains = table.texts("explains")
     for item in explains:
         if item not in causes():

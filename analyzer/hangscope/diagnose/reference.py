@@ -20,6 +20,7 @@ from hangscope.resources import rules_dir
 
 _WIDTH = 100
 _MOST_CASE_LINES = 6
+_NONE_KNOWN = "None known."
 
 
 def explain_text(name: str, extra_dirs: Iterable[str | Path] = ()) -> str:
@@ -97,7 +98,7 @@ def _cell(text: str) -> str:
 
 
 def _cause_page(cause: Cause, rules: Sequence[Rule]) -> str:
-    blocks = [f"{cause.id}  (cause; family {cause.family}; {cause.role})", _wrap(cause.means)]
+    blocks = [f"{cause.id}  ({cause.role}; family {cause.family})", _wrap(cause.means)]
     if not rules:
         blocks.append("No rule names this cause yet.")
     else:
@@ -139,7 +140,8 @@ def _shared_blocks(rules: Sequence[Rule]) -> list[str]:
         blocks.append("\n".join(["In the logs:", *samples]))
     if remedies:
         blocks.append("\n".join(["What to do:", *remedies]))
-    blocks.append(_list("It can be wrong when:", [text for rule in rules for text in rule.false_positives]))
+    wrong = [text for rule in rules for text in rule.false_positives]
+    blocks.append(_list("It can be wrong when:", [text for text in wrong if text != _NONE_KNOWN] or [_NONE_KNOWN]))
     blocks.append(_list("References:", [text for rule in rules for text in rule.references]))
     return blocks
 

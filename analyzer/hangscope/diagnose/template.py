@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import string
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -58,7 +59,7 @@ def placeholders(template: str) -> list[Placeholder]:
 
 
 def render(template: str, subject: Subject) -> str:
-    """Fills in a template; what is not known becomes the placeholder's own default, else ``?``."""
+    """Fills in a template; what is not known becomes the placeholder's own default, else words or ``?``."""
     parts = []
     for literal, expression, spec, _ in _FORMATTER.parse(template):
         parts.append(literal)
@@ -68,11 +69,16 @@ def render(template: str, subject: Subject) -> str:
 
 
 def headline(text: str) -> str:
-    """A rendered title as a headline: one line of bounded length, beginning with a capital if it begins with a rank."""
+    """A rendered title as a headline: one line of bounded length, with a capital if a rank or a host begins it."""
     line = " ".join(text.split())
     if len(line) > _LONGEST_TITLE:
         line = line[: _LONGEST_TITLE - 1].rstrip() + "…"
-    return line[:1].upper() + line[1:] if line.startswith(("rank ", "ranks ", "an unknown ")) else line
+    return line[:1].upper() + line[1:] if line.startswith(_HEADLINE_STARTS) else line
+
+
+def sentences(text: str) -> str:
+    """A rendered explanation: a sentence that begins with a rank or with a witness begins with a capital."""
+    return _SENTENCE_START.sub(lambda start: start[1] + start[2].upper(), text)
 
 
 def outline(template: str) -> str:
@@ -121,7 +127,7 @@ def _placeholder(expression: str, spec: str) -> Placeholder:
 def _fill(wanted: Placeholder, subject: Subject) -> str:
     facts = subject.bound.get(wanted.name, ())
     text = _fill_field(wanted, facts) if wanted.field else _fill_summary(wanted, subject)
-    return text or wanted.default or UNKNOWN
+    return text or wanted.default or (UNKNOWN if wanted.field else _NOTHING_KNOWN.get(wanted.name, UNKNOWN))
 
 
 def _fill_field(wanted: Placeholder, facts: Sequence[Fact]) -> str:
@@ -166,7 +172,9 @@ def _format_value(value: Value, wanted: Placeholder) -> str:
     if isinstance(value, tuple):
         numbers = [item for item in value if isinstance(item, int)]
         holds_ranks = wanted.field.endswith(_RANK_FIELDS) and len(numbers) == len(value)
-        return format_ranks(numbers) if holds_ranks else ", ".join(map(str, value))
+        items = [str(item) for item in value]
+        # names of groups hold commas of their own
+        return format_ranks(numbers) if holds_ranks else ("; " if any("," in i for i in items) else ", ").join(items)
     if wanted.format and isinstance(value, int | float) and not isinstance(value, bool):
         return _FORMATS[wanted.format](value)
     if isinstance(value, bool):
@@ -196,6 +204,13 @@ def _format_seconds(value: float) -> str:
 
 
 _LONGEST_TITLE = 140
+_HEADLINE_STARTS = ("rank ", "ranks ", "host ", "hosts ", "an unknown ")
+
+# Words of logs are quoted in explanations too, so that only the words that templates put in are touched.
+_SENTENCE_START = re.compile(
+    r"(\A\s*|[a-z)]\.\s+)([rat])(?=anks? \d|n unknown (?:rank|host)|he (?:shell|kernel|launcher) )"
+)
+_NOTHING_KNOWN = {"hosts": "an unknown host", "group": "an unknown group"}
 _NAMED = {"ranks": "rank", "affected": "rank", "hosts": "host"}
 
 _FORMATS: dict[str, Callable[[float], str]] = {

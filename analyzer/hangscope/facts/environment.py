@@ -32,7 +32,7 @@ KINDS = {
     ),
 }
 
-NOT_SET = "(not set)"
+NOT_SET = "not set"
 # What every rank prints on its way; not what rank 0 alone prints (version, ring order).
 _MILESTONES = frozenset(
     {
@@ -145,8 +145,8 @@ def _differing(
         rest = [speaking[number] for number, has in values.items() if has == expected]
         lines = [said[number] for number, has in values.items() if has == value and number in said]
         others = [said[number] for number, has in values.items() if has == expected and number in said]
-        evidence = [evidence_of(event, f"{value} here") for event in lines[:4]]
-        evidence += [evidence_of(event, f"{expected} here") for event in others[:4]]
+        evidence = [evidence_of(event, f"it is {value} here") for event in lines[:4]]
+        evidence += [evidence_of(event, f"it is {expected} here") for event in others[:4]]
         evidence += _proof_of_absence(odd if value == NOT_SET else rest if expected == NOT_SET else [])
         time = min((e.time for e in (*lines, *others) if e.time is not None), default=None)
         yield Fact(

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from hangscope.align.versions import Version
-from hangscope.diagnose.catalogue import INSUFFICIENT_EVIDENCE, NO_FAULT_FOUND
+from hangscope.diagnose.catalogue import INSUFFICIENT_EVIDENCE, NO_FAULT_FOUND, causes
 from hangscope.model import Event, Finding, NextStep, Role
 from hangscope.report.inputs import DiagnosisView, JobView
 from hangscope.report.rank_states import listed_ranks
@@ -26,9 +26,13 @@ _LOG_A_RANK = {
 
 def advise(job: JobView, diagnosis: DiagnosisView) -> tuple[NextStep, ...]:
     """The most useful first, none twice, and few enough to be read."""
-    steps = [NextStep(remedy.text, remedy.command) for remedy in diagnosis.verdict.remedies]
-    if _is_open(diagnosis.verdict):
-        steps += (*_missing_logs(job), *_live_stacks(job, diagnosis.verdict), *_more_words(job), *_recorder(job))
+    verdict = diagnosis.verdict
+    steps = [NextStep(remedy.text, _with_pid(remedy.command, job, verdict)) for remedy in verdict.remedies]
+    if _is_open(verdict):
+        # ranks that a launch never made have neither logs nor stacks
+        if causes()[verdict.cause].family != "launch":
+            steps += (*_missing_logs(job), *_live_stacks(job, verdict))
+        steps += (*_more_words(job), *_recorder(job))
     return tuple(dict.fromkeys(steps))[:_MOST_STEPS]
 
 
@@ -58,21 +62,28 @@ def _missing_logs(job: JobView) -> Iterator[NextStep]:
 
 def _live_stacks(job: JobView, verdict: Finding) -> Iterator[NextStep]:
     """Who is still there can be asked directly; the ranks that did not come know most."""
-    suspects = [*verdict.ranks, *(rank for stuck in job.stuck for rank in (*stuck.missing, *stuck.arrived))]
-    command = "py-spy dump --native --pid PID"
-    for rank in suspects:
-        process = job.ranks.get(rank)
-        if process is not None and process.pid is not None:
-            command = f"py-spy dump --native --pid {process.pid}"
-            if process.host and re.fullmatch(r"[\w.-]+", process.host):
-                command = f"ssh {process.host} {command}"
-            who = f"rank {rank}"
-            break
-    else:
-        if any("py-spy" in (remedy.command or "") for remedy in verdict.remedies):
-            return
-        who = "every rank"
+    suspect = _suspect(job, verdict)
+    if suspect is None and any("py-spy" in (remedy.command or "") for remedy in verdict.remedies):
+        return
+    command = _with_pid("py-spy dump --native --pid PID", job, verdict)
+    who = "every rank" if suspect is None else f"rank {suspect}"
     yield NextStep(f"While it still hangs, take the stack of {who}, and give it to hangscope with the logs.", command)
+
+
+def _suspect(job: JobView, verdict: Finding) -> int | None:
+    """The most suspect rank whose process is known."""
+    suspects = [*verdict.ranks, *(rank for stuck in job.stuck for rank in (*stuck.missing, *stuck.arrived))]
+    return next((rank for rank in suspects if (process := job.ranks.get(rank)) and process.pid is not None), None)
+
+
+def _with_pid(command: str | None, job: JobView, verdict: Finding) -> str | None:
+    """A command about one process, with the pid and the host of the most suspect rank when they are known."""
+    rank = _suspect(job, verdict)
+    if command is None or rank is None or not command.endswith("--pid PID"):
+        return command
+    process = job.ranks[rank]
+    ready = command.removesuffix("PID") + str(process.pid)
+    return f"ssh {process.host} {ready}" if process.host and re.fullmatch(r"[\w.-]+", process.host) else ready
 
 
 def _more_words(job: JobView) -> Iterator[NextStep]:

@@ -17,7 +17,12 @@ _LAST_WORDS_LINES = 200
 
 _LIFE = frozenset({"comm_init_start", "comm_init_complete", "comm_teardown", "run_ended"})
 
-_STATE_OF_CAUSE = {"exited-early": "finished", "rank-never-started": "missing", "process-frozen": "frozen"}
+_STATE_OF_CAUSE = {
+    "exited-early": "finished",
+    "rank-never-started": "missing",
+    "process-frozen": "frozen",
+    "timeout-too-short": "running",
+}
 
 
 def find_rank_states(job: JobView, diagnosis: DiagnosisView) -> tuple[RankState, ...]:
@@ -67,7 +72,7 @@ class _States:
     def of(self, rank: int) -> str:
         if rank in self._told:
             return self._told[rank]
-        if rank in self._missing:
+        if rank in self._missing and not (rank in self._waiting and self._verdict.cause == "group-order-deadlock"):
             return "missing"
         if rank in self._waiting or rank in self._suffering:
             return "waiting"

@@ -27,7 +27,7 @@ def tell_story(job: JobView, diagnosis: DiagnosisView) -> tuple[StoryStep, ...]:
     steps = [_finding_step(verdict), *stuck]
     told = {verdict.cause}
     level = {verdict.cause}
-    left = [finding for finding in diagnosis.findings if finding != verdict]
+    left = [finding for finding in diagnosis.findings if finding != verdict and not says_nothing(finding)]
     while level:
         now = [finding for finding in left if finding.explained_by in level]
         left = [finding for finding in left if finding.explained_by not in level]
@@ -35,6 +35,11 @@ def tell_story(job: JobView, diagnosis: DiagnosisView) -> tuple[StoryStep, ...]:
         level = {finding.cause for finding in now} - told
         told |= level
     return tuple(steps)
+
+
+def says_nothing(finding: Finding) -> bool:
+    """Beside another verdict, that nothing was found or that evidence is thin tells nobody anything."""
+    return finding.cause in (NO_FAULT_FOUND, INSUFFICIENT_EVIDENCE)
 
 
 def _by_time(findings: Iterable[Finding]) -> list[Finding]:

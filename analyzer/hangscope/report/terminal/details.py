@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
+
 from rich.text import Text
 
-from hangscope.model import CollectiveState, Finding, Report, StoryStep
+from hangscope.model import CollectiveState, Evidence, Finding, Report, StoryStep
 from hangscope.report.printable import one_line
 from hangscope.report.spans import confidence_word, count_words, fold_numbers, rank_words, size_words
+from hangscope.report.story import says_nothing
 from hangscope.report.terminal.screen import Screen, columns
 from hangscope.report.times import duration_words, seconds_between, split_time
 from hangscope.sources.stamps import REFERENCE_YEAR
 
 _COLLECTIVES = 4
 _EVIDENCE = 6
+_OF_ONE_KIND = 3
 _STEPS = 12
 _FINDINGS = 10
 _SOURCES = 6
@@ -58,7 +63,7 @@ def show_story(screen: Screen, report: Report) -> None:
         passed = seconds_between(start, step.time)
         clock = split_time(step.time)[1] if one_day else step.time
         later = f"+{duration_words(passed)}" if passed and passed > 0 else ""
-        when = (Text(clock or "?"), Text(later)) if start else (Text(str(number)),)
+        when = (Text(clock or "-"), Text(later)) if start else (Text(str(number)),)
         table.add_row(*when, _step_words(screen, step))
     screen.show(table, indent=1, width=screen.prose_width)
     _show_rest(screen, len(steps) - most, "later step")
@@ -66,7 +71,12 @@ def show_story(screen: Screen, report: Report) -> None:
 
 def show_other_findings(screen: Screen, report: Report) -> None:
     """Everything else that was found: a line each, or in full with `--verbose`."""
-    others = [finding for finding in report.findings if finding != report.verdict]
+    others = [
+        finding
+        for finding in report.findings
+        if finding != report.verdict
+        and (screen.options.verbose or says_nothing(report.verdict) or not says_nothing(finding))
+    ]
     if not others:
         return
     screen.heading("Also found")
@@ -106,12 +116,15 @@ def show_sources(screen: Screen, report: Report) -> None:
         screen.prose(words, indent=1)
     if strange:
         total = sum(source.unrecognized for source in strange)
-        verbs = "looks known but fits" if total == 1 else "look known but fit"
-        screen.prose(f"{count_words(total, 'line')} {verbs} no grammar:", indent=1)
-        most = len(strange) if screen.options.verbose else _SOURCES
-        for source in strange[:most]:
-            screen.prose(f"{source.unrecognized:,} in {one_line(source.file)}", indent=3)
-        _show_rest(screen, len(strange) - most, "more file", indent=3)
+        what = f"{count_words(total, 'line')} of known programs {'was' if total == 1 else 'were'} not understood"
+        if len(strange) == 1:
+            screen.prose(f"{what}, in {one_line(strange[0].file)}", indent=1)
+        else:
+            screen.prose(f"{what}:", indent=1)
+            most = len(strange) if screen.options.verbose else _SOURCES
+            for source in strange[:most]:
+                screen.prose(f"{source.unrecognized:,} in {one_line(source.file)}", indent=3)
+            _show_rest(screen, len(strange) - most, "more file", indent=3)
     if failed:
         screen.prose(f"{count_words(len(failed), 'file')} could not be read:", indent=1, style="yellow")
         most = len(failed) if screen.options.verbose else _SOURCES
@@ -154,22 +167,39 @@ def _show_collective(screen: Screen, state: CollectiveState) -> None:
     for rank in sorted(state.differing):
         calls.setdefault(one_line(state.differing[rank]), []).append(rank)
     rows += [("differing", "bold red", tuple(ranks), f" called {call}") for call, ranks in calls.items()]
+    traced = len({*state.arrived, *state.missing, *state.differing})
     table = columns(9, None, None)
     for label, style, members, what in rows:
         if members:
             amount = Text(f"{len(members):,}", justify="right")
             table.add_row(Text(label, style=style), amount, Text(fold_numbers(members) + what, overflow="fold"))
+    if state.group_size is not None and traced < state.group_size:
+        table.add_row(Text("unknown"), Text(f"{state.group_size - traced:,}", justify="right"), Text("no line tells"))
     screen.show(table, indent=3)
 
 
 def _show_evidence(screen: Screen, finding: Finding, *, indent: int, most: int) -> None:
-    for evidence in finding.evidence[:most]:
+    shown = _best_lines(finding.evidence, most)
+    for evidence in shown:
         line = Text(screen.place(evidence.at), style="underline", overflow="fold")
         if evidence.why:
             line = Text.assemble(line, f"  {one_line(evidence.why)}", overflow="fold")
         screen.show(line, indent=indent)
         screen.quote(evidence, indent=indent + 2, rows=_QUOTE_ROWS)
-    _show_rest(screen, len(finding.evidence) - most, "more line", indent=indent)
+    _show_rest(screen, len(finding.evidence) - len(shown), "more line", indent=indent)
+
+
+def _best_lines(evidence: Sequence[Evidence], most: int) -> list[Evidence]:
+    """The first lines, but few of one kind when not all fit: what each proves counts, not how often."""
+    if len(evidence) <= most:
+        return list(evidence)
+    times: Counter[str] = Counter()
+    few = []
+    for item in evidence:
+        times[item.why] += 1
+        if times[item.why] <= _OF_ONE_KIND:
+            few.append(item)
+    return few[:most]
 
 
 def _show_rest(screen: Screen, left: int, noun: str, indent: int = 1) -> None:

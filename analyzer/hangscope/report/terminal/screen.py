@@ -22,7 +22,7 @@ _PROSE_WIDTH = 100
 _NARROWEST = 40
 
 # Paragraphs, lists and indented lines keep their line ends.
-_LINE_END_IN_PARAGRAPH = re.compile(r"(?<!\n)[ ]*\n(?=[^\s\-*\d])")
+_LINE_END_IN_PARAGRAPH = re.compile(r"(?<!\n)[ ]*\n(?=\S)(?![-*] |\d+[.)] )")
 
 
 @dataclass(frozen=True, slots=True)
