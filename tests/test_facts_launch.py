@@ -71,17 +71,17 @@ def test_a_rank_beyond_the_world_is_another_fault_than_a_stale_counter() -> None
     assert [fact.kind for fact in absent.find(job_of(job=text.format(0)))] == ["too_many_joined"]
 
 
-def agent(node_rank: int, endpoint: str = "node01:29500", nodes: int = 2) -> str:
+def agent(node_rank: int, endpoint: str = "node01:29500", nodes: int = 2, at: str = "16:01:17.875000") -> str:
     settings = {"min_nodes": nodes, "nproc_per_node": 2, "rdzv_endpoint": endpoint}
     settings["rdzv_configs"] = f"{{'rank': {node_rank}, 'timeout': 900}}"
-    header = "I1129 16:01:17.875000 148 torch/distributed/launcher/api.py:254]"
+    header = f"I1129 {at} 148 torch/distributed/launcher/api.py:254]"
     return "".join(f"{header}   {name:<24} : {value}\n" for name, value in settings.items())
 
 
 @pytest.mark.parametrize(
     ("second", "kind"),
     [
-        (agent(0), "node_rank_twice"),
+        (agent(0, at="16:01:18.100000"), "node_rank_twice"),
         (agent(1, nodes=3), "agents_disagree"),
         (agent(1, "node01:29400"), "endpoint_differs"),
     ],

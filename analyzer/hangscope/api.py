@@ -75,14 +75,21 @@ def analyze(
         InputError: when nothing is there to read.
         RuleError: when a rule of one of the folders is wrong.
     """
+    from hangscope.align.job import align
     from hangscope.facts.collect import collect_facts
     from hangscope.facts.stuck import stuck_calls
+    from hangscope.parse.run import read_inputs
     from hangscope.report.build import build_report
+    from hangscope.report.quotes import lines_to_quote, quote
+    from hangscope.sources.discover import discover
+    from hangscope.sources.quote import read_lines
 
-    job = load(*paths, jobs=jobs, progress=progress)
+    inputs, unreadable = discover([str(path) for path in paths])
+    job = align(read_inputs(inputs, jobs, progress), unreadable)
     facts = collect_facts(job)
     diagnosis = diagnose(job, rules, facts)
-    return build_report(dataclasses.replace(job, stuck=stuck_calls(job, facts)), diagnosis)
+    report = build_report(dataclasses.replace(job, stuck=stuck_calls(job, facts)), diagnosis)
+    return quote(report, read_lines(inputs, lines_to_quote(report)))
 
 
 def analyze_text(text: str) -> tuple[Finding, ...]:

@@ -112,11 +112,20 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """A line that proves something, and why."""
+    """A line that proves something, and why.
+
+    Attributes:
+        at: where it stands.
+        text: the line as shown.
+        why: what it proves.
+        rebuilt: the text was put together from the line's parsed fields (calls are kept as columns, not as lines);
+            the report quotes the line itself in its place.
+    """
 
     at: Location
     text: str
     why: str
+    rebuilt: bool = False
 
 
 @dataclass(frozen=True, slots=True)

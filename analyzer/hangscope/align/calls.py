@@ -88,13 +88,13 @@ class Call:
         return text
 
     def evidence(self, why: str) -> Evidence:
-        """The call's log line as evidence; the buffers' addresses, which tell nothing, are left out."""
+        """The call's log line as evidence, put together from its columns; the buffers' addresses are not kept."""
         text = (
             f"{self.process.host or ''}:{self.process.pid or ''} NCCL INFO {self.op}: opCount {self.op_count:x} ... "
             f"count {self.count} datatype {self.dtype} op {self.redop} root {self.root} "
             f"comm 0x{self.comm:x} [nranks={self.nranks}]"
         )
-        return Evidence(Location(self.file, self.line), text, why)
+        return Evidence(Location(self.file, self.line), text, why, rebuilt=True)
 
 
 @dataclass(slots=True)

@@ -68,7 +68,7 @@ class Job:
         ranks: global rank -> process.
         duplicates: ranks that two processes claim.
         communicators, groups: NCCL's objects, and which of them are one.
-        stuck: calls that cannot complete.
+        stuck: calls that cannot complete, by NCCL's call lines (`facts.stuck` adds what watchdogs tell).
         waits: roots and cycles of waiting.
         world_size, hosts, launcher, versions: of the job, as the evidence states them.
         parsed: what was read (the last attempt).

@@ -1,0 +1,42 @@
+"""Reads single lines of inputs again, to quote them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
+
+from hangscope.sources.decode import read_raw_lines
+from hangscope.sources.inputs import Input
+
+MAX_BYTES = 256 << 20
+"""Of larger inputs no line is read again: it would take longer than it helps."""
+
+
+def read_lines(inputs: Iterable[Input], wanted: Mapping[str, AbstractSet[int]]) -> dict[tuple[str, int], str]:
+    """Lines by input name and number. What cannot be read a second time (standard input) is left out.
+
+    Args:
+        inputs: the inputs of the analysis.
+        wanted: numbers of lines (from 1), by name of their input.
+    """
+    found: dict[tuple[str, int], str] = {}
+    for item in inputs:
+        numbers = wanted.get(item.name)
+        if numbers and item.rereadable and (item.size or 0) <= MAX_BYTES:
+            try:
+                found.update(_of_input(item, numbers))
+            except (OSError, EOFError, ValueError):
+                continue
+    return found
+
+
+def _of_input(item: Input, numbers: AbstractSet[int]) -> dict[tuple[str, int], str]:
+    last = max(numbers)
+    found: dict[tuple[str, int], str] = {}
+    with item.open() as stream:
+        for raw in read_raw_lines(stream):
+            if raw.number in numbers:
+                found.setdefault((item.name, raw.number), raw.text)
+            if raw.number >= last:
+                break
+    return found
