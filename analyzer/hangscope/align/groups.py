@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from hangscope.align.identity import Process, size_in
 from hangscope.model import Event, Line
-from hangscope.parse.bulk import pointer
+from hangscope.parse.columns import pointer
 
 GroupKey = tuple[object, ...]
 
