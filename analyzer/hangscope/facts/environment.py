@@ -70,10 +70,19 @@ def _settings(speaking: dict[int, Process]) -> Iterator[Fact]:
     for name, said in sorted(lines.items()):
         values = {number: str(event.fields.get("value", "")) for number, event in said.items()}
         passed = _milestone_after(speaking, said)
+        have_head = any(_has_head(speaking[number]) for number in said)
         for number, process in speaking.items():
+            if have_head and not _has_head(process):
+                # the beginning of its log is lost, and the setting may be with it
+                continue
             if number not in values and passed and passed <= _milestones(process):
                 values[number] = NOT_SET
         yield from _differing(("setting_differs", "value"), speaking, values, said, {"name": name})
+
+
+def _has_head(process: Process) -> bool:
+    """Whether the first lines that NCCL prints are there."""
+    return any(event.kind in ("bootstrap_interface", "nccl_version") for event in process.events)
 
 
 def _milestones(process: Process) -> set[str]:

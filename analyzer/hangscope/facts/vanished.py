@@ -53,7 +53,14 @@ def find(job: Job) -> Iterator[Fact]:
     if not losses:
         return
     witnesses = {event.rank for event in losses}
-    gone = tuple(r for r in behind if r not in witnesses and r not in aborted and not _gave_reason(job.ranks[r]))
+    gone = tuple(
+        rank
+        for rank in behind
+        if rank not in witnesses
+        and rank not in aborted
+        and not _gave_reason(job.ranks[rank])
+        and not _may_have_said_more(job, job.ranks[rank])
+    )
     if not gone or not witnesses - set(gone):
         return
     yield from _gone(job, gone, losses)
@@ -92,6 +99,12 @@ def _gone(job: Job, gone: tuple[int, ...], losses: list[Event]) -> Iterator[Fact
             time,
             (*loss, *last),
         )
+
+
+def _may_have_said_more(job: Job, process: Process) -> bool:
+    """Whether its last lines may be lost in a file that several ranks share (its own file breaking off is a sign)."""
+    lost = set(process.files) & job.lost_tails
+    return bool(lost) and any(lost & set(other.files) for rank, other in job.ranks.items() if rank != process.rank)
 
 
 def _aborted_first(process: Process) -> bool:
