@@ -14,6 +14,8 @@ from hangscope.align.groups import Communicator, Group, find_communicators, find
 from hangscope.align.grouptables import communicator_rows, membership_rows
 from hangscope.align.identity import Identity, Process, identify, writer_key
 from hangscope.align.limits import limits
+from hangscope.align.recordings import Recordings, align_recordings
+from hangscope.align.stacks import Stacks, place_stacks
 from hangscope.align.versions import Versions, find_versions
 from hangscope.align.waits import Waits, follow_waits
 from hangscope.model import Event, SourceRecord
@@ -68,7 +70,9 @@ class Job:
         ranks: global rank -> process.
         duplicates: ranks that two processes claim.
         communicators, groups: NCCL's objects, and which of them are one.
-        stuck: calls that cannot complete, by NCCL's call lines (`facts.stuck` adds what watchdogs tell).
+        stacks, recordings: the stack dumps and the flight recorders' dumps, placed and lined up.
+        stuck: calls that cannot complete, by NCCL's call lines and flight recorders (`facts.stuck` adds what watchdogs
+            tell).
         waits: roots and cycles of waiting.
         world_size, hosts, launcher, versions: of the job, as the evidence states them.
         parsed: what was read (the last attempt).
@@ -85,6 +89,8 @@ class Job:
     duplicates: dict[int, tuple[Process, ...]]
     communicators: tuple[Communicator, ...]
     groups: tuple[Group, ...]
+    stacks: Stacks
+    recordings: Recordings
     stuck: tuple[StuckCall, ...]
     waits: Waits
     world_size: int | None
@@ -128,7 +134,8 @@ def align(sources: Sequence[ParsedSource], unreadable: Sequence[SourceRecord] = 
     mixed = isinstance(versions.nccl, tuple)
     calls = number_calls(kept, identity.by_writer, identity.processes, communicators, groups, mixed_versions=mixed)
     lost = frozenset(source.record.file for source in kept if source.block_buffered)
-    stuck = find_stuck_calls(calls, groups, lost)
+    recordings = align_recordings(kept, identity)
+    stuck = [*find_stuck_calls(calls, groups, lost), *recordings.stuck]
     tables = Tables(events.all, calls.frame, communicator_rows(groups), membership_rows(groups))
     return Job(
         tables=tables,
@@ -139,6 +146,8 @@ def align(sources: Sequence[ParsedSource], unreadable: Sequence[SourceRecord] = 
         duplicates=identity.duplicates,
         communicators=tuple(communicators),
         groups=tuple(groups),
+        stacks=place_stacks(kept, identity),
+        recordings=recordings,
         stuck=tuple(stuck),
         waits=follow_waits(stuck),
         world_size=identity.world_size,

@@ -10,12 +10,13 @@ from hangscope.grammar import GrammarSet, load_set
 from hangscope.model import Event, Line, SourceRecord, Value
 from hangscope.parse.bulk import CALL_KIND, MARK, CallReader
 from hangscope.parse.columns import WriterKey
+from hangscope.parse.formats import find_format
 from hangscope.parse.source import RESTART_KINDS, ParsedSource, WriterInfo
 from hangscope.parse.tracebacks import ExceptionRecord, TracebackAssembler
 from hangscope.sources.decode import RawLine, read_raw_lines
 from hangscope.sources.inputs import Input
 from hangscope.sources.origin import hints
-from hangscope.sources.sniff import Kind, sniff
+from hangscope.sources.sniff import SNIFF_BYTES, Kind, sniff
 from hangscope.sources.unwrap import Unwrapper
 
 STDIO_BUFFER = 4096
@@ -63,6 +64,9 @@ class _Reader:
 
     def read(self, stream: BinaryIO) -> ParsedSource:
         sniffed = sniff(stream)
+        known = find_format(sniffed.kind, sniffed.stream.peek(SNIFF_BYTES)[:SNIFF_BYTES])
+        if known is not None:
+            return known.read(self._name, sniffed.stream, self._size)
         if sniffed.kind not in (Kind.TEXT, Kind.EMPTY):
             return ParsedSource(SourceRecord(self._name, sniffed.kind.value, 0, self._size, 0, sniffed.error))
         complete = True

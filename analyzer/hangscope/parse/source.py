@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from hangscope.model import Event, Line, SourceRecord
+from hangscope.model import Event, Line, ProcessDump, SourceRecord
 from hangscope.parse.columns import CallColumns, WriterKey
 
 RESTART_KINDS = ("worker_group_failed", "membership_changed")
@@ -53,6 +53,7 @@ class ParsedSource:
         block_buffered: the file ends as block-buffered output of a killed or hung process does: its size is a
             multiple of 4096, or its last line has no newline (glibc's stdout buffer, nccl-observed 1.3).
         attempt: number of the launcher's attempt that the path names (torchrun's attempt_K), else None.
+        dumps: stack dumps of processes, in file order; every dump's line has a writer in `writers`.
         empty: no line at all.
     """
 
@@ -62,6 +63,7 @@ class ParsedSource:
     writers: list[WriterInfo] = field(default_factory=list)
     block_buffered: bool = False
     attempt: int | None = None
+    dumps: list[ProcessDump] = field(default_factory=list)
 
     @property
     def empty(self) -> bool:
