@@ -38,5 +38,5 @@ def find_format(kind: Kind, head: bytes) -> Format | None:
 @functools.cache
 def _formats() -> tuple[Format, ...]:
     names = sorted(module.name for module in pkgutil.iter_modules(__path__))
-    modules: list[Format] = [importlib.import_module(f"{__name__}.{name}") for name in names]  # type: ignore[misc]
+    modules: list[Format] = [importlib.import_module(f"{__name__}.{name}") for name in names]
     return tuple(sorted(modules, key=lambda module: getattr(module, "ORDER", 0)))
