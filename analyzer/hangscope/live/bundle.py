@@ -1,0 +1,69 @@
+"""Writes a bundle: a folder a host with what was collected there, as ``hangscope analyze`` reads it again."""
+
+from __future__ import annotations
+
+import socket
+import tarfile
+import time
+from pathlib import Path
+
+from hangscope.errors import InputError
+from hangscope.live.tails import safe_name
+
+_PAGE = 4096
+"""A file of whole pages looks as if a buffer had not been written to its end; ours always has."""
+
+
+def host_name() -> str:
+    """This host's short name."""
+    return safe_name(socket.gethostname().partition(".")[0]) or "localhost"
+
+
+def default_folder() -> Path:
+    """A folder of the working directory, named after host and time."""
+    return Path(f"hangscope-attach-{host_name()}-{time.strftime('%Y%m%d-%H%M%S')}")
+
+
+def make_folder(folder: Path) -> Path:
+    """Makes the bundle's folder.
+
+    Raises:
+        InputError: there is something in it, or it cannot be made.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        occupied = any(folder.iterdir())
+    except OSError as error:
+        raise InputError(
+            f"{folder} cannot be written: {error.strerror or error}", "Name another folder with --output."
+        ) from error
+    if occupied:
+        raise InputError(f"{folder} is not empty", "Name another folder with --output.")
+    return folder
+
+
+class HostBundle:
+    """The part of a bundle that one host fills."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def write(self, name: str, content: str | bytes) -> None:
+        """Writes one file, folders and all; text gets a last newline."""
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if isinstance(content, bytes):
+            path.write_bytes(content)
+            return
+        data = content.encode("utf-8", "replace")
+        if not data.endswith(b"\n"):
+            data += b"\n"
+        path.write_bytes(data + b"\n" if len(data) % _PAGE == 0 else data)
+
+
+def pack(folder: Path) -> Path:
+    """A ``.tar.gz`` of the folder, beside it."""
+    packed = folder.with_name(folder.name + ".tar.gz")
+    with tarfile.open(packed, "x:gz") as archive:
+        archive.add(folder, arcname=folder.name)
+    return packed
