@@ -12,6 +12,7 @@ from hangscope.parse.bulk import CALL_KIND, MARK, CallReader
 from hangscope.parse.columns import WriterKey
 from hangscope.parse.formats import find_format
 from hangscope.parse.source import RESTART_KINDS, ParsedSource, WriterInfo
+from hangscope.parse.stacks import StackReader, key_of, placed
 from hangscope.parse.tracebacks import ExceptionRecord, TracebackAssembler
 from hangscope.sources.decode import RawLine, read_raw_lines
 from hangscope.sources.inputs import Input
@@ -55,6 +56,7 @@ class _Reader:
         self._unwrapper = Unwrapper(name)
         self._writers: dict[WriterKey, WriterInfo] = {}
         self._assemblers: dict[tuple[str, int | None], TracebackAssembler] = {}
+        self._stacks = StackReader(name)
         self._folded: dict[tuple[str, WriterKey, str], Event] = {}
         self._begun: set[WriterKey] = set()
         self._events: list[Event] = []
@@ -106,7 +108,13 @@ class _Reader:
         return info
 
     def _take_line(self, line: Line) -> None:
-        key = WriterKey(line.file, line.stream, line.host, line.pid, line.rank, line.rank_source, line.local_rank)
+        if line.header != "nccl" and (taken := self._stacks.feed(line)) is not None:
+            if not taken.head:
+                key = key_of(line if taken.dump is None else taken.dump.line)
+                (self._writers.get(key) or self._writer(key)).lines += 1
+                return
+            line = line if taken.dump is None else placed(line, taken.dump)
+        key = key_of(line)
         info = self._writers.get(key) or self._writer(key)
         info.note(line)
         matches = self._grammars.parse(line.text) if line.text else []
@@ -164,7 +172,7 @@ class _Reader:
             "frames": tuple(str(frame) for frame in record.frames[-_MAX_FRAMES:]),
         }
         line = record.line
-        key = WriterKey(line.file, line.stream, line.host, line.pid, line.rank, line.rank_source, line.local_rank)
+        key = key_of(line)
         if key not in self._writers:
             self._writer(key)
         self._events.append(Event("python", "exception", fields, line))
@@ -176,6 +184,10 @@ class _Reader:
             info = self._writers.get(key) or self._writer(key)
             info.lines += calls
             info.last_call_line = last
+        dumps = self._stacks.finish()
+        for dump in dumps:
+            if (key := key_of(dump.line)) not in self._writers:
+                self._writer(key).note(dump.line)
         self._events.sort(key=lambda event: event.line.number)
         record = SourceRecord(name, "log" if self._lines else "empty", self._lines, size, self._unrecognized)
         return ParsedSource(
@@ -185,4 +197,5 @@ class _Reader:
             writers=list(self._writers.values()),
             block_buffered=size > 0 and (size % STDIO_BUFFER == 0 or not complete),
             attempt=hints(name).attempt,
+            dumps=dumps,
         )

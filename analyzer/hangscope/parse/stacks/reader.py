@@ -1,0 +1,84 @@
+"""Reads the stack dumps of one input: its streams are kept apart, and every dump gets a writer of its own process."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections import defaultdict
+
+from hangscope.model import Line, ProcessDump
+from hangscope.parse.columns import WriterKey
+from hangscope.parse.stacks.assembler import StackAssembler, Taken
+from hangscope.parse.stacks.builder import Shelf
+from hangscope.sources.stamps import moment
+
+# torch's debug server names its files so (2.9 on), and so do people
+_TIME_IN_NAME = re.compile(r"(?<!\d)(20\d\d)-?(\d\d)-?(\d\d)[_T-](\d\d)[:-]?(\d\d)[:-]?(\d\d)(?!\d)")
+
+
+def key_of(line: Line) -> WriterKey:
+    """Who wrote a line, as far as the line itself tells."""
+    return WriterKey(line.file, line.stream, line.host, line.pid, line.rank, line.rank_source, line.local_rank)
+
+
+def placed(line: Line, dump: ProcessDump) -> Line:
+    """A line of a dump, with what is known about the process that it is of."""
+    head = dump.line
+    return dataclasses.replace(
+        line, host=head.host, pid=head.pid, rank=head.rank, rank_source=head.rank_source, local_rank=head.local_rank
+    )
+
+
+class StackReader:
+    """The dumps of one input."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._assemblers: dict[tuple[str, int | None], StackAssembler] = {}
+        self._shelf = Shelf()
+
+    def feed(self, line: Line) -> Taken | None:
+        """Takes one line; None when it belongs to no dump."""
+        stream = (line.stream, line.rank)
+        assembler = self._assemblers.get(stream)
+        if assembler is None:
+            assembler = self._assemblers[stream] = StackAssembler(self._shelf)
+        return assembler.feed(line)
+
+    def finish(self) -> list[ProcessDump]:
+        """Ends the input; gives its dumps, in file order."""
+        for assembler in self._assemblers.values():
+            assembler.flush()
+        dumps = [dump for dump in self._shelf.dumps if dump.threads or dump.error]
+        dumps.sort(key=lambda dump: dump.line.number)
+        when = _time_in(self._name)
+        for dump in dumps:
+            if dump.time is None:
+                dump.time = when
+        _part_processes(dumps)
+        return dumps
+
+
+def _part_processes(dumps: list[ProcessDump]) -> None:
+    """Gives processes of unknown pid that share a stream a stream each: their main threads have different ids."""
+    groups: dict[tuple[str, str | None], dict[str, list[ProcessDump]]] = defaultdict(lambda: defaultdict(list))
+    for dump in dumps:
+        line = dump.line
+        if dump.pid is None and line.rank is None and line.local_rank is None and dump.threads:
+            main = dump.threads[-1].thread
+            if main.startswith("0x"):
+                groups[line.stream, line.host][main].append(dump)
+    for (stream, _), mains in groups.items():
+        if len(mains) < 2:
+            continue
+        for main, mine in mains.items():
+            for dump in mine:
+                dump.line = dataclasses.replace(dump.line, stream=f"{stream}/thread {main}".lstrip("/"))
+
+
+def _time_in(name: str) -> float | None:
+    found = _TIME_IN_NAME.search(name.rpartition("/")[2])
+    if found is None:
+        return None
+    year, month, day, hours, minutes, seconds = found.groups()
+    return moment(int(year), int(month), int(day), f"{hours}:{minutes}:{seconds}") if int(hours) < 24 else None
