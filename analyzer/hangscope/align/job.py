@@ -109,6 +109,10 @@ class Job:
 
     _owner: dict[int, Process]
 
+    def hosts_of(self, ranks: Iterable[int]) -> tuple[str, ...]:
+        """The hosts of these ranks, as far as they are known."""
+        return tuple(sorted({host for rank in ranks if rank in self.ranks and (host := self.ranks[rank].host)}))
+
     def silent_ranks(self) -> tuple[int, ...]:
         """Ranks of the world of which there is no line at all; empty when the world's size is not known."""
         if self.world_size is None:

@@ -57,7 +57,7 @@ def _cycles(job: Job) -> Iterator[Fact]:
             "wait_cycle",
             {"groups": groups, "size": len(ring)},
             ranks,
-            _hosts(job, ranks),
+            job.hosts_of(ranks),
             groups[0],
             waiting,
             None,
@@ -77,8 +77,4 @@ def _fact(kind: str, call: StuckCall, ranks: tuple[int, ...], job: Job) -> Fact:
         "missing": call.missing,
     }
     affected = tuple(sorted(set(call.arrived) - set(ranks)))
-    return Fact(kind, fields, ranks, _hosts(job, ranks), call.group, affected, None, call.evidence)
-
-
-def _hosts(job: Job, ranks: tuple[int, ...]) -> tuple[str, ...]:
-    return tuple(sorted({host for rank in ranks if rank in job.ranks and (host := job.ranks[rank].host)}))
+    return Fact(kind, fields, ranks, job.hosts_of(ranks), call.group, affected, None, call.evidence)

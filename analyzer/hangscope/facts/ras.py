@@ -90,7 +90,7 @@ def _behind(job: Job, block: _Block, *, with_logs: bool) -> Iterator[Fact]:
             evidence = (*_head(block), evidence_of(event, "fewer than its peers"))
             affected = tuple(sorted(set(job.ranks) - {rank}))
             fields: dict[str, Value] = {"call": call, "operation": operation, "others": highest, "with_logs": with_logs}
-            yield Fact("ras_rank_behind", fields, (rank,), _hosts(job, (rank,)), "", affected, None, evidence)
+            yield Fact("ras_rank_behind", fields, (rank,), job.hosts_of((rank,)), "", affected, None, evidence)
 
 
 def _silent(job: Job, block: _Block, *, with_logs: bool) -> Iterator[Fact]:
@@ -101,7 +101,7 @@ def _silent(job: Job, block: _Block, *, with_logs: bool) -> Iterator[Fact]:
     ranks = tuple(sorted(suspects & behind or suspects))
     if not ranks:
         return
-    hosts = _hosts(job, ranks)
+    hosts = job.hosts_of(ranks)
     evidence = (*_head(block), *(evidence_of(named[rank], "this process does not answer") for rank in ranks[:6]))
     fields: dict[str, Value] = {"unanswered": tuple(sorted(named)), "with_logs": with_logs}
     affected = tuple(sorted(set(job.ranks) - set(ranks)))
@@ -132,7 +132,3 @@ def _rank(job: Job, event: Event) -> int | None:
 def _head(block: _Block) -> tuple[Evidence, ...]:
     table = (evidence_of(block.table, "the report's summary"),) if block.table is not None else ()
     return (*table, evidence_of(block.head, "the communicator"))
-
-
-def _hosts(job: Job, ranks: tuple[int, ...]) -> tuple[str, ...]:
-    return tuple(sorted({h for rank in ranks if rank in job.ranks and (h := job.ranks[rank].host)}))

@@ -73,7 +73,7 @@ def _gone(job: Job, gone: tuple[int, ...], losses: list[Event]) -> Iterator[Fact
     waits = tuple(line for call in calls for line in call.evidence[:4])
     affected = tuple(sorted(set(job.ranks) - set(gone)))
     witnesses = tuple(sorted({e.rank for e in losses if e.rank is not None and e.rank not in gone}))
-    hosts = tuple(sorted({h for r in gone if (h := job.ranks[r].host)}))
+    hosts = job.hosts_of(gone)
     time = min((e.time for e in losses if e.time is not None), default=None)
     words = last[0].text if last else ""
     yield Fact(
