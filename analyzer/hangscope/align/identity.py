@@ -8,11 +8,13 @@ claims. Sources that contradict each other become warnings, never silence.
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from hangscope.align.attached import find_attached, find_hosts, pid_in_name
 from hangscope.align.unite import Union
 from hangscope.model import Event, Line, Value
 from hangscope.parse.columns import WriterKey
@@ -107,6 +109,10 @@ class _Identifier:
     def __init__(self, sources: list[ParsedSource]) -> None:
         self._sources = sources
         self._hints: dict[str, FileHints] = {s.record.file: hints(s.record.file) for s in sources}
+        self._attached = find_attached(sources)
+        self._attached_hosts = find_hosts(self._hints, self._attached)
+        for file, host in self._attached_hosts.items():
+            self._hints[file] = dataclasses.replace(self._hints[file], host=host)
         self._union: Union[Node] = Union()
         self._writers: dict[WriterKey, WriterInfo] = {w.key: w for s in sources for w in s.writers}
         self._nodes: dict[WriterKey, Node] = {}
@@ -118,6 +124,7 @@ class _Identifier:
         for source in self._sources:
             self._place(source)
         self._unite_folders()
+        self._unite_attached()
         self._unite_names()
         self._claim_all()
         by_writer, processes = self._processes()
@@ -153,6 +160,16 @@ class _Identifier:
             if hint.local_rank is not None and folder:
                 self._union.unite(folders.setdefault(folder, ("file", file)), ("file", file))
 
+    def _unite_attached(self) -> None:
+        """Files of an attach bundle are named after the process that they are about."""
+        known = {("pid", one.host, str(one.pid)) for one in self._attached}
+        for key, node in self._nodes.items():
+            host, pid = self._attached_hosts.get(key.file), pid_in_name(key.file)
+            if host is not None and pid is not None and key.pid is None and not key.stream:
+                process = ("pid", host, str(pid))
+                if process in known:
+                    self._union.unite(process, node)
+
     def _unite_names(self) -> None:
         """rank3.out and rank3.err: the lines with a pid and those without one that a rank left under its name."""
         named: dict[int, set[Node]] = defaultdict(set)
@@ -181,6 +198,10 @@ class _Identifier:
                     self._claim(writer_key(event.line), rank, origin)
             self._claim_by_file(source)
         self._claim_by_failure_tables()
+        for one in self._attached:
+            process = ("pid", one.host, str(one.pid))
+            if one.rank is not None and one.rank < MAX_RANKS:
+                self._claims[self._union.find(process)].append(_Claim(one.rank, "environment"))
         self._claim_by_rendezvous()
         self._claim_by_local_rank()
 

@@ -1,0 +1,60 @@
+"""Joins what `hangscope attach` collected: below the folder of its ``attach.txt`` a process id is one process."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from hangscope.parse.source import ParsedSource
+
+# stacks/rank3-pid77.1.txt, logs/pid77.stdout.log
+_PID_IN_NAME = re.compile(r"(?:^|[/_.-])pid(\d{1,10})(?!\d)[^/]*$")
+
+
+@dataclass(frozen=True, slots=True)
+class Attached:
+    """A process that attach saw.
+
+    Attributes:
+        folder: of the host's part of the bundle, with a slash at its end; "" for the top.
+        host, pid: where it ran.
+        rank: its global rank; None for children, launchers and processes that nobody knows.
+    """
+
+    folder: str
+    host: str
+    pid: int
+    rank: int | None
+
+
+def find_attached(sources: Iterable[ParsedSource]) -> list[Attached]:
+    """Every process of every bundle."""
+    return [one for source in sources for one in _processes(source)]
+
+
+def _processes(source: ParsedSource) -> Iterator[Attached]:
+    folder = source.record.file.rpartition("/")[0]
+    for event in source.events:
+        if event.kind == "attach_process":
+            pid, host, rank = event.number("process"), event.fields.get("host"), event.number("rank")
+            if pid is not None and isinstance(host, str):
+                ranked = event.fields.get("role") == "rank"
+                yield Attached(f"{folder}/" if folder else "", host, pid, rank if ranked else None)
+
+
+def find_hosts(files: Iterable[str], attached: Iterable[Attached]) -> dict[str, str]:
+    """File -> host, for the files of bundles."""
+    folders = {one.folder: one.host for one in attached}
+    found: dict[str, str] = {}
+    for file in files:
+        within = [folder for folder in folders if file.startswith(folder)]
+        if within:
+            found[file] = folders[max(within, key=len)]
+    return found
+
+
+def pid_in_name(file: str) -> int | None:
+    """The process that a file of a bundle is about."""
+    found = _PID_IN_NAME.search(file)
+    return int(found[1]) if found else None
