@@ -13,9 +13,31 @@ if TYPE_CHECKING:
     from hangscope.diagnose.verdict import Diagnosis
     from hangscope.model import Fact, Finding, Report
 
-__all__ = ["analyze", "analyze_text", "diagnose", "explain", "load"]
+__all__ = ["Attachment", "analyze", "analyze_text", "attach", "diagnose", "explain", "load"]
 
 Progress = Callable[[int, int], None]
+Say = Callable[[str, int, int], None]
+"""Called with what is being done, how much of it is done, and how much there is."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Attachment:
+    """What attaching to the jobs of this host gave.
+
+    Attributes:
+        bundle: the folder with everything collected, or its archive.
+        jobs: the jobs' names.
+        reports: a report a job, in the same order.
+    """
+
+    bundle: Path
+    jobs: tuple[str, ...]
+    reports: tuple[Report, ...]
+
+    @property
+    def report(self) -> Report:
+        """The report on the job, or on the first one."""
+        return self.reports[0]
 
 
 def load(*paths: str | Path, jobs: int | None = None, progress: Progress | None = None) -> Job:
@@ -90,6 +112,60 @@ def analyze(
     diagnosis = diagnose(job, rules, facts)
     report = build_report(dataclasses.replace(job, stuck=stuck_calls(job, facts)), diagnosis)
     return quote(report, read_lines(inputs, lines_to_quote(report)))
+
+
+def attach(
+    *pids: int,
+    output: str | Path | None = None,
+    interval_s: float = 5.0,
+    native: bool = False,
+    nonblocking: bool = False,
+    recorder: bool = True,
+    watch_s: float | None = None,
+    archive: bool = False,
+    several: bool = True,
+    rules: Sequence[str | Path] = (),
+    say: Say | None = None,
+) -> Attachment | None:
+    """Looks twice at the training jobs of this host, writes a bundle, and says why they are stuck.
+
+    It only reads; the byte that asks torch for its flight recorder is all that it ever writes into a job.
+
+    Args:
+        *pids: processes of the jobs that are meant; by default all jobs of this host.
+        output: folder to write the bundle to; by default a new one in the working directory.
+        interval_s: seconds between the two looks.
+        native: also C and C++ frames of the stacks.
+        nonblocking: do not pause the processes for their stacks, which then may be inconsistent.
+        recorder: ask torch for its flight recorder where the job listens to a pipe for that.
+        watch_s: look from afar every so many seconds, and attach as soon as the job stands still.
+        archive: pack the bundle into a ``.tar.gz``, beside the folder.
+        several: whether more than one job will do.
+        rules: folders of further rules.
+        say: called with what is being done.
+
+    Returns:
+        None when the job that was watched ended.
+
+    Raises:
+        InputError: no training process, no py-spy, a folder that is not empty, or more jobs than wanted.
+    """
+    from hangscope.live.bundle import pack
+    from hangscope.live.capture import Options, capture, check_options, find_jobs
+    from hangscope.live.watch import wait_until_stuck
+
+    options = Options(interval_s, native, nonblocking, recorder)
+    check_options(options, Path(output) if output is not None else None)
+    if watch_s is not None and not wait_until_stuck(pids, watch_s, say or _say_nothing):
+        return None
+    captured = capture(find_jobs(pids, several=several), Path(output) if output is not None else None, options, say)
+    bundle = pack(captured.folder) if archive else captured.folder
+    reports = tuple(analyze(folder, jobs=1, rules=rules) for _, folder in captured.jobs)
+    return Attachment(bundle, tuple(name for name, _ in captured.jobs), reports)
+
+
+def _say_nothing(what: str, done: int, total: int) -> None:
+    """Shows no progress."""
 
 
 def analyze_text(text: str) -> tuple[Finding, ...]:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import os
-import shutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hangscope.cli._output import add_output_arguments, positive, render_options
 from hangscope.errors import InputError
-from hangscope.report.formats import format_names, load_format
-from hangscope.report.options import RenderOptions
+from hangscope.report.formats import load_format
 from hangscope.report.printable import one_line
 
 if TYPE_CHECKING:
@@ -24,9 +21,6 @@ Progress = Callable[[int, int], None]
 
 _PROGRESS_FROM_BYTES = 20_000_000
 """Less than this is read before a bar could be looked at."""
-
-_PAGE_WIDTH = 100
-"""Columns when the output goes to no terminal."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,27 +35,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PATH",
         help="folder, file, archive or glob; - is standard input; all ranks at once is best",
     )
-    parser.add_argument("--format", choices=format_names(), default="text", help="form of the output (default: text)")
-    parser.add_argument("--exit-code", action="store_true", help="exit with 1 when a fault was found")
-    amount = parser.add_mutually_exclusive_group()
-    amount.add_argument("-q", "--quiet", action="store_true", help="only the verdict, on one line (text)")
-    amount.add_argument("-v", "--verbose", action="store_true", help="every finding, line of evidence and rank (text)")
-    parser.add_argument("--jobs", type=_positive, metavar="N", help="processes to read with (default: one a CPU core)")
-    parser.add_argument(
-        "--rules",
-        type=Path,
-        action="append",
-        default=[],
-        metavar="DIR",
-        help="folder of further rules; may be repeated",
-    )
-    parser.add_argument("--width", type=_positive, metavar="N", help="columns of the output (default: the terminal's)")
-    parser.add_argument(
-        "--color",
-        choices=("auto", "always", "never"),
-        default="auto",
-        help="colours (default: auto; NO_COLOR is respected)",
-    )
+    add_output_arguments(parser)
+    parser.add_argument("--jobs", type=positive, metavar="N", help="processes to read with (default: one a CPU core)")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -76,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
     _check_readable(report)
     if args.quiet:
         _say_what_is_left_out(report)
-    output.render(report, sys.stdout, _options(args))
+    output.render(report, sys.stdout, render_options(args))
     found = report.verdict.cause != "no-fault-found"
     return 1 if args.exit_code and found else 0
 
@@ -98,34 +73,6 @@ def _say_what_is_left_out(report: Report) -> None:
         print(f"hangscope: left out {one_line(source.file)}: {one_line(source.error or '')}", file=sys.stderr)
     if len(failed) > 3:
         print(f"hangscope: left out {len(failed) - 3} more", file=sys.stderr)
-
-
-def _options(args: argparse.Namespace) -> RenderOptions:
-    return RenderOptions(
-        width=args.width or _terminal_width(),
-        color=_color_wanted(args.color),
-        quiet=args.quiet,
-        verbose=args.verbose,
-        encoding=sys.stdout.encoding or "utf-8",
-    )
-
-
-def _color_wanted(choice: str) -> bool:
-    if choice != "auto":
-        return choice == "always"
-    # https://no-color.org: present and not empty
-    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-
-
-def _terminal_width() -> int:
-    """Columns of the terminal, also when a pager stands between it and us."""
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            if stream.isatty() and not os.environ.get("COLUMNS"):
-                return os.get_terminal_size(stream.fileno()).columns or _PAGE_WIDTH
-        except (OSError, ValueError):
-            continue
-    return shutil.get_terminal_size((_PAGE_WIDTH, 24)).columns
 
 
 def _log_to_stderr(*, verbose: bool) -> None:
@@ -164,13 +111,3 @@ def _progress_bar() -> Iterator[Progress | None]:
         yield update
     finally:
         bar.stop()
-
-
-def _positive(text: str) -> int:
-    try:
-        number = int(text)
-    except ValueError:
-        number = 0
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
-    return number

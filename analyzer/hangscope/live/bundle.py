@@ -14,6 +14,9 @@ _PAGE = 4096
 """A file of whole pages looks as if a buffer had not been written to its end; ours always has."""
 
 
+_ELSEWHERE = "Name another folder with --output."
+
+
 def host_name() -> str:
     """This host's short name."""
     return safe_name(socket.gethostname().partition(".")[0]) or "localhost"
@@ -24,21 +27,31 @@ def default_folder() -> Path:
     return Path(f"hangscope-attach-{host_name()}-{time.strftime('%Y%m%d-%H%M%S')}")
 
 
+def check_folder(folder: Path) -> None:
+    """Whether a bundle can go there.
+
+    Raises:
+        InputError: there is something in it, or it is no folder.
+    """
+    try:
+        occupied = folder.exists() and (not folder.is_dir() or any(folder.iterdir()))
+    except OSError as error:
+        raise InputError(f"{folder} cannot be read: {error.strerror or error}", _ELSEWHERE) from error
+    if occupied:
+        raise InputError(f"{folder} is not an empty folder", _ELSEWHERE)
+
+
 def make_folder(folder: Path) -> Path:
     """Makes the bundle's folder.
 
     Raises:
         InputError: there is something in it, or it cannot be made.
     """
+    check_folder(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        occupied = any(folder.iterdir())
     except OSError as error:
-        raise InputError(
-            f"{folder} cannot be written: {error.strerror or error}", "Name another folder with --output."
-        ) from error
-    if occupied:
-        raise InputError(f"{folder} is not empty", "Name another folder with --output.")
+        raise InputError(f"{folder} cannot be made: {error.strerror or error}", _ELSEWHERE) from error
     return folder
 
 
@@ -62,8 +75,16 @@ class HostBundle:
 
 
 def pack(folder: Path) -> Path:
-    """A ``.tar.gz`` of the folder, beside it."""
-    packed = folder.with_name(folder.name + ".tar.gz")
-    with tarfile.open(packed, "x:gz") as archive:
-        archive.add(folder, arcname=folder.name)
+    """A ``.tar.gz`` of the folder, beside it.
+
+    Raises:
+        InputError: it cannot be written, or is there already.
+    """
+    name = folder.resolve().name
+    packed = folder.resolve().with_name(f"{name}.tar.gz")
+    try:
+        with tarfile.open(packed, "x:gz") as archive:
+            archive.add(folder, arcname=name)
+    except OSError as error:
+        raise InputError(f"{packed} cannot be written: {error.strerror or error}", _ELSEWHERE) from error
     return packed

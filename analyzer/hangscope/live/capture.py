@@ -13,7 +13,7 @@ from pathlib import Path
 
 from hangscope.errors import InputError
 from hangscope.live import procfs, pyspy, ras, recorder, records, refusal, sockets, tails
-from hangscope.live.bundle import HostBundle, default_folder, host_name, make_folder
+from hangscope.live.bundle import HostBundle, check_folder, default_folder, host_name, make_folder
 from hangscope.live.processes import Host, LiveJob, Target, look_around
 
 _MAX_CHILDREN = 64
@@ -59,11 +59,11 @@ class Captured:
     jobs: tuple[tuple[str, Path], ...]
 
 
-def find_jobs(pids: Collection[int] = ()) -> tuple[LiveJob, ...]:
+def find_jobs(pids: Collection[int] = (), *, several: bool = True) -> tuple[LiveJob, ...]:
     """The jobs of this host, or those that the processes `pids` belong to.
 
     Raises:
-        InputError: there is none; the advice names what could be meant.
+        InputError: there is none, or more than one where several will not do; the advice names what could be meant.
     """
     gone = [pid for pid in pids if not procfs.is_alive(pid)]
     if gone:
@@ -71,7 +71,30 @@ def find_jobs(pids: Collection[int] = ()) -> tuple[LiveJob, ...]:
     found = look_around(pids)
     if not found.jobs:
         raise InputError("no training process was found on this host", _candidates(found))
+    if len(found.jobs) > 1 and not several:
+        listed = "; ".join(f"{job.name} ({_who(job)})" for job in found.jobs)
+        raise InputError(f"{len(found.jobs)} jobs run on this host: {listed}", "Choose one with --pid PID.")
     return found.jobs
+
+
+def _who(job: LiveJob) -> str:
+    ranks = job.ranks
+    return f"{len(ranks)} rank{'s' if len(ranks) > 1 else ''}, first pid {ranks[0].pid}: {_short(ranks[0].command)}"
+
+
+def check_options(options: Options, output: Path | None = None) -> str:
+    """Finds out before the work whether it can be done; returns the program that takes stacks.
+
+    Raises:
+        InputError: py-spy is missing, options exclude each other, or the folder is not empty.
+    """
+    if options.native and options.nonblocking:
+        raise InputError(
+            "native frames can only be read while the process is paused", "Leave out either --native or --nonblocking."
+        )
+    if output is not None:
+        check_folder(output)
+    return pyspy.find_pyspy()
 
 
 def capture(
@@ -83,11 +106,7 @@ def capture(
         InputError: py-spy is missing, or the folder is not empty or cannot be written.
     """
     options = options or Options()
-    if options.native and options.nonblocking:
-        raise InputError(
-            "native frames can only be read while the process is paused", "Leave out either --native or --nonblocking."
-        )
-    program = pyspy.find_pyspy()
+    program = check_options(options, output)
     folder = make_folder(output or default_folder())
     done = []
     for number, job in enumerate(jobs, 1):
