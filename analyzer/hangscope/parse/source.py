@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from hangscope.model import Event, Line, ProcessDump, SourceRecord
 from hangscope.parse.columns import CallColumns, WriterKey
+from hangscope.parse.recorder.recording import Recording
 
 RESTART_KINDS = ("worker_group_failed", "membership_changed")
 """Event kinds that say: the launcher starts the workers anew (torch's elastic agent)."""
@@ -54,6 +55,7 @@ class ParsedSource:
             multiple of 4096, or its last line has no newline (glibc's stdout buffer, nccl-observed 1.3).
         attempt: number of the launcher's attempt that the path names (torchrun's attempt_K), else None.
         dumps: stack dumps of processes, in file order; every dump's line has a writer in `writers`.
+        recordings: flight-recorder dumps, each of one process; every one has a writer in `writers`.
         empty: no line at all.
     """
 
@@ -64,6 +66,7 @@ class ParsedSource:
     block_buffered: bool = False
     attempt: int | None = None
     dumps: list[ProcessDump] = field(default_factory=list)
+    recordings: list[Recording] = field(default_factory=list)
 
     @property
     def empty(self) -> bool:

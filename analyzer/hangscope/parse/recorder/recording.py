@@ -1,0 +1,118 @@
+"""What one flight-recorder dump holds, as columns: a job of a thousand ranks has millions of entries."""
+
+from __future__ import annotations
+
+import enum
+from array import array
+from dataclasses import dataclass, field
+
+
+class State(enum.IntEnum):
+    """How far a recorded call has come. `PART`: it belongs to a coalesced block and has no state of its own."""
+
+    SCHEDULED = 0
+    STARTED = 1
+    FAILED = 2
+    DONE = 3
+    PART = 4
+
+
+PENDING = frozenset({State.SCHEDULED, State.STARTED, State.FAILED})
+"""States of a call that has not completed; `FAILED` is one that the watchdog gave up (retired, not completed)."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallShape:
+    """What is the same for many calls of a process: it is kept once, and the entries refer to it.
+
+    Attributes:
+        group: number of the group in `Recording.groups`.
+        op: the operation as torch records it, without the backend ("all_reduce", "coalesced", "send 0->1").
+        sizes: sizes and types of its tensors in words.
+        signature: number made of the sizes and types; calls of one kind with equal numbers fit together.
+        stack: number made of all frames, 0 when the dump has none.
+        route: frames of the job's own code, "file:line function", innermost first.
+        way: "send" or "recv" for point-to-point calls, else "".
+        me, peer: ranks inside the group, of a point-to-point call.
+    """
+
+    group: int
+    op: str
+    sizes: str
+    signature: int
+    stack: int = 0
+    route: tuple[str, ...] = ()
+    way: str = ""
+    me: int = -1
+    peer: int = -1
+
+    @property
+    def where(self) -> str:
+        """The innermost line of the job's own code, or ""."""
+        return self.route[0] if self.route else ""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedGroup:
+    """A process group as one process knows it.
+
+    Attributes:
+        name: torch's own name of it ("0", "5", a hash); the same on all ranks.
+        description: what the job calls it ("default_pg", "DATA_PARALLEL_GROUP"), or "".
+        ranks: its global ranks as printed ("[0, 1]"), "" when the dump does not say.
+        enqueued, completed: numbers of its last call enqueued and completed, as torch counts them; -1 when unknown.
+    """
+
+    name: str
+    description: str = ""
+    ranks: str = ""
+    enqueued: int = -1
+    completed: int = -1
+
+
+@dataclass(slots=True)
+class Recording:
+    """The dump of one process, oldest call first.
+
+    Attributes:
+        file: the input it was read from.
+        rank: global rank, as the file's name or the dump's place in a larger document tells; None when unknown.
+        version: (major, minor) of the format; (1, 0) for the bare list of torch 2.2.
+        backend: prefix of the operations ("nccl", "gloo", "xccl", ...), "" when nothing was recorded.
+        library: version of the communication library, or "".
+        groups: the process groups.
+        shapes: what the entries refer to.
+        shape, seq, state, time_us: one number an entry: its place in `shapes`, its number in its group
+            (`collective_seq_id`), its `State`, and when it was made, in microseconds before the last entry.
+        last_time_ns: when the last entry was made, 0 when nothing was recorded.
+        lines: number of the line of an entry, for JSON with several lines; else empty.
+        first_record: `record_id` of the first entry; above 0 the ring has lost older ones. -1 when not told.
+        has_frames: entries carry stacks.
+        old_numbers: batches of send and recv count up the numbers of collectives (before torch 2.5).
+        recorded: entries are there, or the counters prove that there were no calls.
+    """
+
+    file: str
+    rank: int | None
+    version: tuple[int, int]
+    backend: str = ""
+    library: str = ""
+    groups: tuple[RecordedGroup, ...] = ()
+    shapes: tuple[CallShape, ...] = ()
+    shape: array[int] = field(default_factory=lambda: array("H"))
+    seq: array[int] = field(default_factory=lambda: array("q"))
+    state: bytes = b""
+    time_us: array[int] = field(default_factory=lambda: array("I"))
+    last_time_ns: int = 0
+    lines: array[int] = field(default_factory=lambda: array("I"))
+    first_record: int = -1
+    has_frames: bool = False
+    old_numbers: bool = False
+    recorded: bool = True
+
+    def __len__(self) -> int:
+        return len(self.seq)
+
+    def call(self, at: int) -> CallShape:
+        """What the entry at this place is."""
+        return self.shapes[self.shape[at]]
