@@ -242,8 +242,11 @@ class _Capture:
         """A process and its children as ``py-spy dump --subprocesses`` prints them: one rank's stacks stay together."""
         first, *children = family
         dump = dumps[first.pid]
-        # an error tells no pid, and the file's name only that of the rank
-        yield dump.text or f"== pid {first.pid} ==\n{dump.error}\n"
+        if dump.text:
+            yield dump.text
+        elif procfs.is_alive(first.pid):
+            # an error tells no pid
+            yield f"== pid {first.pid} ==\n{dump.error}\n"
         for child in children:
             text = dumps[child.pid].text
             if text:
@@ -258,6 +261,8 @@ class _Capture:
         if not dump.error:
             return
         if not procfs.is_alive(target.pid):
+            if target.role == "child":
+                return
             self._trouble["it ended while it was looked at", ""].append(target.label)
         elif refusal.is_refusal(dump.error):
             self._trouble[refusal.explain_refusal(target.pid), "stacks of "].append(target.label)
