@@ -132,6 +132,11 @@ class Builder:
             self.dump.threads.append(made)
         return made
 
+    def resume(self, dump: ProcessDump, thread: ThreadStack) -> None:
+        """Frames go on with a thread that was left without any."""
+        self.end_thread()
+        self.dump, self._thread = dump, thread
+
     @property
     def open_thread(self) -> ThreadStack | None:
         """The thread that frames go to."""

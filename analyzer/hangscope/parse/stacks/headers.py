@@ -134,20 +134,22 @@ class Headers:
 
     def __init__(self) -> None:
         self._recent: deque[Line] = deque(maxlen=_LOOK_BACK)
-        self._given: Header | None = None
+        self._given: tuple[int, Header] | None = None
         self._section = NOTHING
 
     def see(self, line: Line) -> None:
         """A line that belongs to no dump."""
         self._recent.append(line)
 
-    def give(self, header: Header) -> None:
-        """What the next dump's header says, for readers that know their headers themselves."""
-        self._given = header
+    def give(self, header: Header, line: Line) -> None:
+        """What the header of the dump behind this line says, for readers that know their headers themselves."""
+        self._given = (line.number, header)
 
     def take(self, line: Line) -> Header:
         """What the header of the dump that begins with this line says; it is used up."""
-        found = self._given or NOTHING
+        found = NOTHING
+        if self._given is not None and line.number - self._given[0] <= 2 * _LOOK_BACK:
+            found = self._given[1]
         while self._recent:
             before = self._recent.pop()
             if before.number < line.number - 2 * _LOOK_BACK:

@@ -51,12 +51,26 @@ class StackReader:
             assembler.flush()
         dumps = [dump for dump in self._shelf.dumps if dump.threads or dump.error]
         dumps.sort(key=lambda dump: dump.line.number)
-        when = _time_in(self._name)
+        _share_folded(dumps)
+        when = time_in(self._name)
         for dump in dumps:
             if dump.time is None:
                 dump.time = when
         _part_processes(dumps)
         return dumps
+
+
+def _share_folded(dumps: list[ProcessDump]) -> None:
+    """People fold equal stacks: heads of several main threads, one under the other, and one stack below them."""
+    for dump, after in zip(reversed(dumps[:-1]), reversed(dumps[1:]), strict=True):
+        bare = dump.tool == "py-spy" and not dump.python and len(dump.threads) == 1 and not dump.threads[0].frames
+        if (
+            bare
+            and dump.threads[0].name == "MainThread"
+            and after.line.number == dump.line.number + 1
+            and after.threads
+        ):
+            dump.threads[0].frames = after.threads[0].frames
 
 
 def _part_processes(dumps: list[ProcessDump]) -> None:
@@ -76,7 +90,8 @@ def _part_processes(dumps: list[ProcessDump]) -> None:
                 dump.line = dataclasses.replace(dump.line, stream=f"{stream}/thread {main}".lstrip("/"))
 
 
-def _time_in(name: str) -> float | None:
+def time_in(name: str) -> float | None:
+    """The time that a file is named after."""
     found = _TIME_IN_NAME.search(name.rpartition("/")[2])
     if found is None:
         return None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import re
 
-from hangscope.model import Frame, Line, ThreadStack
+from hangscope.model import Frame, Line, ProcessDump, ThreadStack
 from hangscope.parse.stacks.builder import MAX_NAME, MAX_PATH, MAX_TEXT, Builder, Step
 
 TOOL = "faulthandler"
@@ -23,9 +23,12 @@ _C_STACK = re.compile(r"Current thread's C stack trace \(most recent call first\
 _C_FRAME = re.compile(r"\s{0,4}Binary file \"(.*)\"(?:, at (.*?))? ?\[?(0x[0-9a-f]+)?\]?$")
 _MARKS = re.compile(
     r"\s{0,4}(?:<no Python frame>|Garbage-collecting|\.\.\.|<cannot get C stack on this system>"
-    r"|<truncated rest of calls>|<Cannot show all threads while the GIL is disabled>|<freed thread state>|<invalid frame>|<timeout>)\s*$"
+    r"|<truncated rest of calls>|<Cannot show all threads while the GIL is disabled>"
+    r"|<freed thread state>|<invalid frame>|<timeout>)\s*$"
 )
 _QUIET = ("Python runtime state: ", "Extension modules: ")
+_CALLS_MODULES = frozenset({"_call_with_frames_removed", "_run_code", "_run_module_code", "execfile", "exec"})
+"""What runs a module from within: below these, a frame of a module is not the outermost."""
 _NOTED = ("<no Python frame>", "Garbage-collecting")
 
 
@@ -36,7 +39,7 @@ class Reader:
         self._builder = builder
         self._reason: tuple[Line, str] | None = None
         self._c_stack = False
-        self._waiting: list[ThreadStack] = []
+        self._waiting: list[tuple[ProcessDump, ThreadStack]] = []
         self._fatal = False
 
     @staticmethod
@@ -72,10 +75,14 @@ class Reader:
         """Forgets what was open."""
         self._reason = None
         self._c_stack = self._fatal = False
-        self._waiting = []
+        self._waiting.clear()
 
     def _thread(self, line: Line, number: str, name: str, *, current: bool) -> None:
-        if self._builder.dump is None or self._reason is not None or self._is_next(number, current=current):
+        open_dump, open_thread = self._builder.dump, self._builder.open_thread
+        if open_dump is None or self._reason is not None or self._is_next(number, current=current):
+            if open_dump and open_thread and not self._builder.frames and not open_thread.notes:
+                # its frames come later: two processes write at once
+                self._waiting.append((open_dump, open_thread))
             head, reason = self._reason or (line, "")
             dump = self._builder.begin(TOOL, head)
             dump.reason = reason
@@ -99,11 +106,9 @@ class Reader:
             return Step.LEFT
         parsed = _split_frame(text[: 1 << 13])
         if parsed is not None:
-            if _is_main(self._builder.frames):
-                # lines of two processes are mixed, or the head of the next one is lost
-                self._builder.begin(TOOL, line)
-                self._builder.thread(line, "")
             file, number, function = parsed
+            if self._waiting and _is_main(self._builder.frames) and function not in _CALLS_MODULES:
+                self._builder.resume(*self._waiting.pop(0))
             self._builder.frame(Frame(function, file, number, native=False, at=line.number))
             # the grammars know what was in use when the process died
             return Step.HEAD if self._fatal else Step.BODY

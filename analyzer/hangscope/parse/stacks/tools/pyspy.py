@@ -19,8 +19,8 @@ _RULE = re.compile(r"-{8,}$")
 _SECTION = re.compile(r"(?: {8}|\t{2})(?:Arguments|Locals):$")
 _LOCAL = re.compile(r"(?: {12}|\t{3})([^\s:]{1,100}): (.*)$")
 _ERROR = re.compile(
-    r"(?:Error: Failed to (?:get process executable|find python version|suspend process|copy Py|get stack traces|merge native"
-    r"|open process|lock process|get python|create process|get native)"
+    r"(?:Error: Failed to (?:get process executable|find python version|suspend process|copy Py|get stack traces"
+    r"|merge native|open process|lock process|get python|create process|get native)"
     r"|Permission Denied(?::|$| ?- )|Can't get native stack traces with)"
 )
 _CAUSE = re.compile(

@@ -1,0 +1,145 @@
+"""Reads ``py-spy dump --json``: an array of threads for each process, one array after another."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import BinaryIO
+
+from hangscope.model import Frame, Line, ProcessDump, SourceRecord
+from hangscope.parse.source import ParsedSource, WriterInfo
+from hangscope.parse.stacks import key_of
+from hangscope.parse.stacks.builder import MAX_FRAMES, MAX_NAME, MAX_PATH, MAX_THREADS, Builder, Shelf
+from hangscope.parse.stacks.headers import Headers
+from hangscope.parse.stacks.reader import time_in
+from hangscope.sources.decode import clean
+from hangscope.sources.origin import hints
+from hangscope.sources.sniff import Kind
+
+KINDS = (Kind.JSON,)
+MAX_CHARS = 64 << 20
+TOOL = "py-spy"
+_HEAD = re.compile(rb"\s*\[\s*\{")
+_PROOF = (b'"owns_gil"', b'"os_thread_id"', b'"short_filename"', b'"thread_name"')
+_BETWEEN = re.compile(r"[\s,]*")
+# in the two blanks a level that py-spy prints, the name of a frame, not of a local variable
+_FRAME_NAME = re.compile(r'^ {8}"name": ', re.MULTILINE)
+_NO_ARRAY = "the JSON is cut off"
+
+Json = dict[str, object]
+
+
+def recognizes(head: bytes) -> bool:
+    """Whether the file begins with an array of threads."""
+    return _HEAD.match(head) is not None and b'"frames"' in head and any(word in head for word in _PROOF)
+
+
+def read(name: str, stream: BinaryIO, size: int) -> ParsedSource:
+    """Reads all arrays; what a cut file still holds is kept."""
+    text = stream.read(MAX_CHARS).decode("utf-8", "replace")
+    shelf = Shelf()
+    builder = Builder(shelf, Headers())
+    error = None
+    try:
+        for start, threads in _arrays(text):
+            _take_process(builder, name, text, start, threads)
+    except (ValueError, RecursionError):
+        error = _NO_ARRAY
+    builder.end()
+    lines = text.count("\n") + (not text.endswith("\n"))
+    dumps = [dump for dump in shelf.dumps if dump.threads]
+    writers: dict[object, WriterInfo] = {}
+    for dump in dumps:
+        dump.time = time_in(name)
+        key = key_of(dump.line)
+        writers.setdefault(key, WriterInfo(key)).note(dump.line)
+    record = SourceRecord(name, "stacks", lines, size or len(text), 0, error)
+    return ParsedSource(record, writers=list(writers.values()), attempt=hints(name).attempt, dumps=dumps)
+
+
+def _arrays(text: str) -> Iterator[tuple[int, list[tuple[int, int, Json]]]]:
+    """Start of each array, and its objects with their places; the objects of a cut array come before the error."""
+    decoder = json.JSONDecoder()
+    at = text.find("[")
+    while at >= 0:
+        start, found = at, list[tuple[int, int, Json]]()
+        at += 1
+        while True:
+            at = _skip(text, at)
+            if text[at : at + 1] == "]":
+                break
+            try:
+                value, end = decoder.raw_decode(text, at)
+            except (ValueError, RecursionError):
+                yield start, found
+                raise
+            if isinstance(value, dict) and len(found) < MAX_THREADS:
+                found.append((at, end, value))
+            at = end
+        yield start, found
+        at = text.find("[", at)
+
+
+def _skip(text: str, at: int) -> int:
+    found = _BETWEEN.match(text, at)
+    return found.end() if found else at
+
+
+def _take_process(builder: Builder, name: str, text: str, start: int, threads: list[tuple[int, int, Json]]) -> None:
+    """One process, or several when somebody joined their arrays: the threads name theirs."""
+    number, counted = text.count("\n", 0, start) + 1, start
+    dumps: dict[int | None, ProcessDump] = {}
+    for begin, end, thread in threads:
+        number, counted = number + text.count("\n", counted, begin), begin
+        line = _line(name, text, begin, number)
+        pid = _whole(thread.get("pid"))
+        if pid not in dumps or builder.dump is not dumps[pid]:
+            dumps[pid] = builder.begin(TOOL, line, pid)
+        _take_thread(builder, line, text[begin:end], thread)
+    builder.end()
+
+
+def _line(name: str, text: str, at: int, number: int) -> Line:
+    told = hints(name)
+    raw = clean(text[at : text.find("\n", at) if "\n" in text[at : at + MAX_PATH] else at + MAX_PATH])
+    source = "" if told.rank is None else "file-name"
+    return Line(name, number, at, raw, raw, rank=told.rank, rank_source=source, local_rank=told.local_rank)
+
+
+def _take_thread(builder: Builder, line: Line, text: str, thread: Json) -> None:
+    number = _whole(thread.get("os_thread_id"))
+    shown = str(number) if number is not None else hex(_whole(thread.get("thread_id")) or 0)
+    made = builder.thread(line, shown, _text(thread.get("thread_name")))
+    made.activity = "active" if thread.get("active") is True else "idle"
+    made.gil = thread.get("owns_gil") is True
+    frames = thread.get("frames")
+    frames = [frame for frame in frames if isinstance(frame, dict)] if isinstance(frames, list) else []
+    places = _places(text, line.number, len(frames))
+    for frame, at in zip(frames[:MAX_FRAMES], places, strict=False):
+        file = _text(frame.get("filename")) or _text(frame.get("module"))
+        native = isinstance(frame.get("module"), str)
+        function = _text(frame.get("name"))[:MAX_NAME]
+        builder.frame(Frame(function, file[-MAX_PATH:] or None, _whole(frame.get("line")) or None, native, at))
+        variables = frame.get("locals")
+        for variable in variables if isinstance(variables, list) else ():
+            if isinstance(variable, dict):
+                builder.value(_text(variable.get("name")), _text(variable.get("repr")))
+
+
+def _places(text: str, number: int, frames: int) -> list[int | None]:
+    """The line of each frame's name, if the text is printed as py-spy does."""
+    places: list[int | None] = []
+    counted = 0
+    for found in _FRAME_NAME.finditer(text):
+        number, counted = number + text.count("\n", counted, found.start()), found.start()
+        places.append(number)
+    return places if len(places) == frames else [None] * frames
+
+
+def _whole(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _text(value: object) -> str:
+    return clean(value) if isinstance(value, str) else ""
