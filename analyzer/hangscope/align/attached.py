@@ -58,3 +58,11 @@ def pid_in_name(file: str) -> int | None:
     """The process that a file of a bundle is about."""
     found = _PID_IN_NAME.search(file)
     return int(found[1]) if found else None
+
+
+def what_was_refused(sources: Iterable[ParsedSource]) -> Iterator[str]:
+    """Warnings: what attach wanted to see and could not, with the reason."""
+    for source in sources:
+        for event in source.events:
+            if event.kind == "attach_incomplete":
+                yield f"not seen: {event.fields.get('what')}"

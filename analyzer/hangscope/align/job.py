@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from hangscope.align.attached import what_was_refused
 from hangscope.align.attempts import last_attempt
 from hangscope.align.calls import CallTable, number_calls
 from hangscope.align.collectives import StuckCall, find_stuck_calls
@@ -161,7 +162,13 @@ def align(sources: Sequence[ParsedSource], unreadable: Sequence[SourceRecord] = 
         parsed=tuple(kept),
         sources=tuple(sorted([*(s.record for s in sources), *unreadable], key=lambda record: record.file)),
         lost_tails=lost,
-        warnings=(*copies, *warnings, *limits(sources, unreadable, identity, lost), *identity.warnings),
+        warnings=(
+            *copies,
+            *warnings,
+            *what_was_refused(kept),
+            *limits(sources, unreadable, identity, lost),
+            *identity.warnings,
+        ),
         by_writer=identity.by_writer,
         _owner=owner,
     )
