@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
-from stack_samples import frame, thread
 
-from hangscope.errors import GrammarError
-from hangscope.grammar.frames import FrameTable, Pattern, load_frame_table, load_frames
+from hangscope.grammar.frames import Pattern, load_frames
+from stack_samples import thread
 
 TABLE = load_frames()
 MATCHES = [(pattern, sample) for pattern in TABLE.patterns for sample in pattern.match]

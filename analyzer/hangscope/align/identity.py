@@ -15,6 +15,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from hangscope.align.attached import find_attached, find_hosts, pid_in_name
+from hangscope.align.dump_identity import dump_writers, guess_by_pid, same_process
+from hangscope.align.dump_owners import claims_of, find_owners, local_ranks, size_by_launchers
 from hangscope.align.unite import Union
 from hangscope.model import Event, Line, Value
 from hangscope.parse.columns import WriterKey
@@ -29,9 +31,14 @@ TRUST = {
     "group-prefix": 6,
     "mpirun": 5,
     "srun": 5,
+    "command-line": 4,
+    "process-title": 4,
+    "dump-header": 4,
     "failure-table": 4,
     "file-name": 3,
+    "local-variable": 2,
     "local-rank": 1,
+    "pid-order": 0,
 }
 """How much a source of rank numbers is trusted; what the process itself says of the world comes first."""
 
@@ -118,15 +125,20 @@ class _Identifier:
         self._nodes: dict[WriterKey, Node] = {}
         self._claims: dict[Node, list[_Claim]] = defaultdict(list)
         self._warnings: list[str] = []
-        self._world_size = world_size(sources)
+        self._owners = find_owners(sources, {file: hint.host for file, hint in self._hints.items()})
+        self._dumps = dump_writers(sources)
+        self._world_size = world_size(sources) or size_by_launchers(sources, self._owners) or None
 
     def identify(self) -> Identity:
         for source in self._sources:
             self._place(source)
         self._unite_folders()
         self._unite_attached()
+        for one, other in same_process(self._sources, self._nodes):
+            self._union.unite(one, other)
         self._unite_names()
         self._claim_all()
+        self._unite_dumps()
         by_writer, processes = self._processes()
         ranks, duplicates = self._ranks(processes)
         processes.sort(key=lambda p: (p.rank is None, p.rank or 0, p.host or "", p.pid or 0, p.files))
@@ -176,7 +188,7 @@ class _Identifier:
         pids: dict[int, set[Node]] = defaultdict(set)
         for key, node in self._nodes.items():
             rank = self._hints[key.file].rank
-            if rank is not None and not key.stream:
+            if rank is not None and not key.stream and key not in self._owners.children:
                 (named if key.pid is None else pids)[rank].add(node)
         for rank, nodes in named.items():
             roots = {self._union.find(node) for node in pids[rank]}
@@ -203,16 +215,19 @@ class _Identifier:
             if one.rank is not None and one.rank < MAX_RANKS:
                 self._claims[self._union.find(process)].append(_Claim(one.rank, "environment"))
         self._claim_by_rendezvous()
+        for claim in claims_of(self._sources, self._owners):
+            self._claim(claim.key, claim.rank, claim.source)
         self._claim_by_local_rank()
+        self._guess()
 
     def _claim(self, key: WriterKey, rank: int, source: str) -> None:
         node = self._nodes.get(key)
-        if node is not None and 0 <= rank < MAX_RANKS:
+        if node is not None and 0 <= rank < MAX_RANKS and key not in self._owners.children:
             self._claims[self._union.find(node)].append(_Claim(rank, source))
 
     def _claim_by_file(self, source: ParsedSource) -> None:
         rank = self._hints[source.record.file].rank
-        writers = {self._union.find(self._nodes[w.key]) for w in source.writers}
+        writers = {self._union.find(self._nodes[w.key]) for w in source.writers if w.key not in self._owners.children}
         if rank is not None and len(writers) == 1:
             self._claims[next(iter(writers))].append(_Claim(rank, "file-name"))
 
@@ -239,13 +254,47 @@ class _Identifier:
     def _claim_by_local_rank(self) -> None:
         """On a job of one host the local rank is the global rank."""
         hosts = {h for h in (key.host or self._hints[key.file].host for key in self._writers) if h}
-        agents = {key.file for key in self._writers if key.local_rank is not None}
+        # torchrun's log folders (LOG_DIR/RUN/attempt_K/LOCAL_RANK) are one agent's, whatever the number of their files
+        agents = {key.file.partition("/attempt_")[0] for key in self._writers if key.local_rank is not None}
         if len(hosts) > 1 or len(agents) > 1:
             return
+        told = local_ranks(self._sources, self._owners)
         for key in self._writers:
             local_rank = key.local_rank if key.local_rank is not None else self._hints[key.file].local_rank
+            local_rank = told.get(key) if local_rank is None else local_rank
             if local_rank is not None:
                 self._claim(key, local_rank, "local-rank")
+
+    def _guess(self) -> None:
+        """Where nothing tells the ranks of dumps, the order of their process ids does, if their number fits."""
+        unknown = frozenset(key for key in self._dumps if not self._claims.get(self._union.find(self._nodes[key])))
+        known = {claim.rank for claims in self._claims.values() for claim in claims}
+        guess = guess_by_pid(self._sources, self._owners, unknown, len(known), self._world_size)
+        for claim in guess.claims if guess is not None else ():
+            self._claim(claim.key, claim.rank, claim.source)
+        if guess is not None:
+            self._warnings.append(guess.warning)
+
+    def _unite_dumps(self) -> None:
+        """A dump of rank 3 is of the process whose log is rank 3's, as long as there is one only and no pid differs."""
+        members: dict[Node, list[WriterKey]] = defaultdict(list)
+        for key, node in self._nodes.items():
+            members[self._union.find(node)].append(key)
+        logs: dict[int, list[Node]] = defaultdict(list)
+        dumps: dict[int, list[Node]] = defaultdict(list)
+        for root, keys in members.items():
+            if claims := self._claims.get(root):
+                (dumps if self._dumps.issuperset(keys) else logs)[_best(claims).rank].append(root)
+        for rank, roots in dumps.items():
+            if len(logs[rank]) == 1:
+                for root in roots:
+                    pids = {key.pid for key in (*members[logs[rank][0]], *members[root])} - {None}
+                    if len(pids) <= 1:
+                        claims = [*self._claims.pop(logs[rank][0]), *self._claims.pop(root)]
+                        self._union.unite(logs[rank][0], root)
+                        logs[rank] = [self._union.find(root)]
+                        members[logs[rank][0]] = [*members[logs[rank][0]], *members[root]]
+                        self._claims[logs[rank][0]] = claims
 
     # --- processes --------------------------------------------------------------------------------------
 
@@ -275,7 +324,7 @@ class _Identifier:
         if not claims:
             return
         votes = Counter(claims)
-        best, _ = max(votes.items(), key=lambda vote: (TRUST.get(vote[0].source, 0), vote[1], -vote[0].rank))
+        best = _best(claims)
         process.rank, process.rank_source = best.rank, best.source
         others = sorted({(c.rank, c.source) for c in votes if c.rank != best.rank and c.source != "local-rank"})
         if others:
@@ -297,6 +346,12 @@ class _Identifier:
             if rivals:
                 duplicates[rank] = (claimants[0], *rivals)
         return ranks, duplicates
+
+
+def _best(claims: list[_Claim]) -> _Claim:
+    """The claim of the most trustworthy source, among equals the most frequent one."""
+    votes = Counter(claims)
+    return max(votes.items(), key=lambda vote: (TRUST.get(vote[0].source, 0), vote[1], -vote[0].rank))[0]
 
 
 def _is_rival(first: Process, other: Process) -> bool:

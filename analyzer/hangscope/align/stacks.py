@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from hangscope.align.dump_owners import CHECKPOINT, CHILD, HELPER, LAUNCHER, LOADER, RANK, Owners, find_owners, key_of
+from hangscope.align.dump_threads import Choice, choose_thread
 from hangscope.align.identity import Identity, Process
+from hangscope.grammar.frames import FrameTable, load_frames
 from hangscope.model import Frame, ProcessDump, ThreadStack
 from hangscope.parse.source import ParsedSource
+from hangscope.sources.origin import hints
+
+_NUMBERS = re.compile(r"(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +32,12 @@ class Position:
         thread: the thread that decides (the one that waits, else the main thread).
         state: what it does there, an id of `grammars/frames.toml`.
         frame: the frame that tells so (all_reduce in distributed_c10d.py).
-        user: innermost frame of the job's own code.
+        user: innermost frame of the job's own code; where there is none, of a library above torch (see `own`).
         states: the state of every thread, in the order of `dump.threads`.
+        operation: of a collective or transfer, as its function is called ("all_reduce", "recv"); "" when not known.
+        pattern: the pattern of `grammars/frames.toml` that tells the state, "" for none.
+        own: `user` is the job's own code.
+        host: where the process ran, None when not known.
     """
 
     rank: int | None
@@ -37,6 +50,20 @@ class Position:
     frame: Frame | None
     user: Frame | None
     states: tuple[str, ...] = ()
+    operation: str = ""
+    pattern: str = ""
+    own: bool = False
+    host: str | None = None
+
+    @property
+    def activity(self) -> str:
+        """What the tool says about the thread that decides: "idle", "active" or ""."""
+        return self.thread.activity if self.thread is not None else ""
+
+    @property
+    def where(self) -> str | None:
+        """``file:line function`` of the innermost user frame."""
+        return None if self.user is None else place_of(self.user)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +78,109 @@ class Stacks:
 
     def last(self) -> dict[int, Position]:
         """Rank -> where its training process stands in its last dump."""
-        return {p.rank: p for p in self.positions if p.rank is not None and p.role == "rank"}
+        return {p.rank: p for p in self.positions if p.rank is not None and p.role == RANK}
+
+    def rounds(self) -> tuple[tuple[Position, ...], ...]:
+        """The dumps of each process, in order of time."""
+        found: dict[int, list[Position]] = defaultdict(list)
+        for position in self.positions:
+            found[id(position.process or position.dump)].append(position)
+        return tuple(tuple(positions) for positions in found.values())
+
+
+def place_of(frame: Frame) -> str:
+    """``train.py:24 train``."""
+    place = f"{frame.file}:{frame.line}" if frame.line else str(frame.file)
+    return f"{place} {frame.function}"
 
 
 def place_stacks(sources: Sequence[ParsedSource], identity: Identity) -> Stacks:
     """Places every dump of the inputs."""
-    del sources, identity
-    return Stacks()
+    dumps = [dump for source in sources for dump in source.dumps]
+    if not dumps:
+        return Stacks()
+    files = {dump.line.file: hints(dump.line.file) for dump in dumps}
+    owners = find_owners(sources, {file: hint.host for file, hint in files.items()})
+    placer = _Placer(identity, owners, {file: hint.rank for file, hint in files.items()})
+    positions = [placer.place(dump) for dump in sorted(dumps, key=_in_time)]
+    return Stacks(tuple(sorted(_counted(positions), key=_by_rank)))
+
+
+class _Placer:
+    def __init__(self, identity: Identity, owners: Owners, file_ranks: Mapping[str, int | None]) -> None:
+        self._identity = identity
+        self._owners = owners
+        self._file_ranks = file_ranks
+        self._table: FrameTable = load_frames()
+        self._by_pid: dict[int, list[Process]] = defaultdict(list)
+        for process in identity.processes:
+            if process.pid is not None:
+                self._by_pid[process.pid].append(process)
+
+    def place(self, dump: ProcessDump) -> Position:
+        choice = choose_thread(dump, self._table)
+        process = self._identity.by_writer.get(key_of(dump.line))
+        host = self._owners.hosts[id(dump)] or (process.host if process is not None else None)
+        return Position(
+            rank=self._rank(dump, process, host),
+            process=process,
+            dump=dump,
+            round=0,
+            role=self._role(dump, choice),
+            thread=choice.thread,
+            state=choice.state,
+            frame=choice.frame,
+            user=choice.user,
+            states=choice.states,
+            operation=choice.operation,
+            pattern=choice.pattern,
+            own=choice.own,
+            host=host,
+        )
+
+    def _role(self, dump: ProcessDump, choice: Choice) -> str:
+        role = self._owners.roles[id(dump)]
+        if role == CHILD and choice.state == "saving-checkpoint":
+            return CHECKPOINT
+        return role
+
+    def _rank(self, dump: ProcessDump, process: Process | None, host: str | None) -> int | None:
+        role = self._owners.roles[id(dump)]
+        if role == LAUNCHER:
+            return None
+        if role == RANK:
+            return process.rank if process is not None else dump.line.rank
+        parent = self._owners.parents.get(id(dump))
+        if parent is not None:
+            owner = self._identity.by_writer.get(key_of(parent.line))
+            return owner.rank if owner is not None else parent.line.rank
+        pid = self._owners.parent_pids.get(id(dump))
+        known = (
+            [p for p in self._by_pid.get(pid, ()) if host is None or p.host in (host, None)] if pid is not None else []
+        )
+        ranks = {p.rank for p in known}
+        if len(ranks) == 1:
+            return next(iter(ranks))
+        return self._file_ranks[dump.line.file] if role in (LOADER, CHECKPOINT, CHILD, HELPER) else None
+
+
+def _counted(positions: Iterable[Position]) -> list[Position]:
+    """The same positions with the number of the dump of their process."""
+    seen: dict[int, int] = defaultdict(int)
+    counted = []
+    for position in positions:
+        key = id(position.process or position.dump)
+        counted.append(dataclasses.replace(position, round=seen[key]) if seen[key] else position)
+        seen[key] += 1
+    return counted
+
+
+def _in_time(dump: ProcessDump) -> tuple[bool, float, list[tuple[int, str]], int]:
+    """By time, then by the names of files as people number them: round2 before round10, before.txt before after.txt."""
+    name = dump.line.file.replace("before", "0before").replace("after", "1after")
+    parts = [(int(part), "") if part.isdecimal() else (-1, part) for part in _NUMBERS.split(name)]
+    return (dump.time is None, dump.time or 0.0, parts, dump.line.number)
+
+
+def _by_rank(position: Position) -> tuple[bool, int, bool]:
+    return (position.rank is None, position.rank or 0, position.role != RANK)

@@ -21,10 +21,13 @@ from hangscope.model import Frame, ThreadStack
 from hangscope.resources import grammars_dir
 
 STATES = frozenset(
-    """in-collective in-object-collective in-barrier in-p2p group-setup store-wait rendezvous launcher backward gpu-sync
-    optimizer loading-data waiting-for-loader loader-idle saving-checkpoint loading-checkpoint lock-wait thread-join
-    exit-wait queue-wait child-wait build-lock compiling teardown server-idle importing running native noise
-    unknown""".split()
+    (
+        *("in-collective", "in-object-collective", "in-barrier", "in-p2p", "group-setup", "store-wait", "rendezvous"),
+        *("launcher", "backward", "gpu-sync", "optimizer", "loading-data", "waiting-for-loader", "loader-idle"),
+        *("saving-checkpoint", "loading-checkpoint", "lock-wait", "thread-join", "exit-wait", "queue-wait"),
+        *("child-wait", "build-lock", "compiling", "teardown", "server-idle", "importing", "running", "native"),
+        *("noise", "unknown"),
+    )
 )
 """What a thread can be doing; rules and the report know these words."""
 
@@ -73,7 +76,7 @@ class Pattern:
         outer: may stand outside of the job's own code.
         native: is about frames of C and C++ code.
         user: is about frames of the job's own code.
-        threads: expression for the thread's name (a thread without a frame that fits is recognized by it); None for all.
+        threads: expression for the thread's name, None for all; without functions and files it decides by itself.
         sources: expression for the frame's line of code; None for all.
         operation: "function" or "then" (the frame that names it), a name, or "" for none.
         match, no_match: stacks that this pattern decides, and that it does not.
@@ -277,22 +280,7 @@ def _pattern(where: str, entry: object) -> Pattern:
     if not isinstance(entry, dict):
         raise GrammarError(f"{where}: is no table")
     where = f"{where} ({entry.get('id', 'no id')})"
-    known = {*_TEXTS, *_LISTS, *_FLAGS, *_NUMBERS, "then"}
-    unknown = sorted(entry.keys() - known)
-    if unknown:
-        raise GrammarError(f"{where}: unknown key {unknown[0]}; known are {', '.join(sorted(known))}")
-    for keys, kind, word in ((_TEXTS, str, "a text"), (_FLAGS, bool, "true or false"), (_NUMBERS, int, "a number")):
-        for key in keys:
-            if key in entry and not isinstance(entry[key], kind):
-                raise GrammarError(f"{where}: {key} has to be {word}")
-    for key in ("id", "state", "about"):
-        if not entry.get(key):
-            raise GrammarError(f"{where}: lacks {key}")
-    if entry["state"] not in STATES:
-        raise GrammarError(f"{where}: no state {entry['state']!r}; known are {', '.join(sorted(STATES))}")
-    for key in ("match", "no_match"):
-        if not _texts(where, entry, key):
-            raise GrammarError(f"{where}: needs one {key} sample at least")
+    _check_entry(where, entry)
     threads = _texts(where, entry, "threads")
     frame = _matcher(where, entry)
     if frame.functions is None and not frame.files and not threads and not entry.get("sources"):
@@ -317,6 +305,26 @@ def _pattern(where: str, entry: object) -> Pattern:
         match=_texts(where, entry, "match"),
         no_match=_texts(where, entry, "no_match"),
     )
+
+
+def _check_entry(where: str, entry: Mapping[str, object]) -> None:
+    """Keys and types, as far as they do not depend on each other."""
+    known = {*_TEXTS, *_LISTS, *_FLAGS, *_NUMBERS, "then"}
+    unknown = sorted(entry.keys() - known)
+    if unknown:
+        raise GrammarError(f"{where}: unknown key {unknown[0]}; known are {', '.join(sorted(known))}")
+    for keys, kind, word in ((_TEXTS, str, "a text"), (_FLAGS, bool, "true or false"), (_NUMBERS, int, "a number")):
+        for key in keys:
+            if key in entry and not isinstance(entry[key], kind):
+                raise GrammarError(f"{where}: {key} has to be {word}")
+    for key in ("id", "state", "about"):
+        if not entry.get(key):
+            raise GrammarError(f"{where}: lacks {key}")
+    if entry["state"] not in STATES:
+        raise GrammarError(f"{where}: no state {entry['state']!r}; known are {', '.join(sorted(STATES))}")
+    for key in ("match", "no_match"):
+        if not _texts(where, entry, key):
+            raise GrammarError(f"{where}: needs one {key} sample at least")
 
 
 def _matcher(where: str, entry: Mapping[str, object]) -> FrameMatcher:

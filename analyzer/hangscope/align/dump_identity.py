@@ -1,0 +1,118 @@
+"""Joins the writers of stack dumps with the processes of logs, and guesses ranks where only their number fits."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from hangscope.align.dump_owners import LAUNCHER, RANK, Claim, Owners, key_of
+from hangscope.model import ProcessDump
+from hangscope.parse.columns import WriterKey
+from hangscope.parse.source import ParsedSource
+
+Node = tuple[str, ...]
+
+_CONTAINER_PIDS = 1000
+"""Below this, equal process ids of two unnamed machines are no wonder: every container counts from 1."""
+
+_NODE_RANK = re.compile(r"--(?:node|machine)[-_]rank[=\s](\d{1,6})(?=\s|$)")
+_PER_NODE = re.compile(r"--nproc[-_]per[-_]node[=\s](\d{1,6})(?=\s|$)")
+
+
+def same_process(sources: Iterable[ParsedSource], nodes: Mapping[WriterKey, Node]) -> Iterator[tuple[Node, Node]]:
+    """Pairs of nodes that have the same process id and nothing that speaks against their being one process."""
+    dumped = {key_of(dump.line) for source in sources for dump in source.dumps}
+    by_pid: dict[int, list[WriterKey]] = defaultdict(list)
+    for key in nodes:
+        if key.pid is not None:
+            by_pid[key.pid].append(key)
+    for pid, keys in sorted(by_pid.items()):
+        found = sorted({nodes[key] for key in keys})
+        if len(found) < 2 or not any(key in dumped for key in keys):
+            continue
+        hosts = {node[1] for node in found} - {""}
+        ranks = {key.rank for key in keys if key.rank is not None}
+        folders = [key.file.rpartition("/")[0] for key in keys if key in dumped and nodes[key][1] == ""]
+        if len(hosts) > 1 or len(ranks) > 1:
+            continue
+        if pid < _CONTAINER_PIDS and not ranks and not hosts and len(set(folders)) < len(folders):
+            continue
+        for other in found[1:]:
+            yield found[0], other
+
+
+@dataclass(frozen=True, slots=True)
+class Guess:
+    """Ranks by the order of process ids.
+
+    Attributes:
+        claims: one for each dump.
+        warning: what to say about it.
+    """
+
+    claims: tuple[Claim, ...]
+    warning: str
+
+
+def guess_by_pid(
+    sources: Iterable[ParsedSource], owners: Owners, unknown: frozenset[WriterKey], known: int, world_size: int | None
+) -> Guess | None:
+    """Ranks in the order of process ids, the order in which launchers start them.
+
+    Only when every process of the host has its dump: on a job of one host as many as the world has ranks, else as many
+    as that host's launcher says that it starts.
+
+    Args:
+        sources: what was read.
+        owners: whose the dumps are.
+        unknown: writers whose rank nothing tells.
+        known: how many ranks are known.
+        world_size: of the job, when known.
+    """
+    by_host: dict[str, dict[int, list[WriterKey]]] = defaultdict(lambda: defaultdict(list))
+    launchers: dict[str, ProcessDump] = {}
+    for source in sources:
+        for dump in source.dumps:
+            host = owners.hosts[id(dump)] or ""
+            if owners.roles[id(dump)] == LAUNCHER:
+                launchers[host] = dump
+            elif owners.roles[id(dump)] == RANK and dump.pid is not None:
+                by_host[host][dump.pid].append(key_of(dump.line))
+    claims: list[Claim] = []
+    for host, processes in by_host.items():
+        if not all(key in unknown for keys in processes.values() for key in keys):
+            return None
+        first = _first_rank(launchers.get(host), len(processes))
+        if first is None:
+            # dumps of which nothing names the host are of one host only when nothing names another
+            if len(by_host) > 1 or known or len(processes) != world_size:
+                continue
+            first = 0
+        claims += [
+            Claim(key, first + index, "pid-order")
+            for index, pid in enumerate(sorted(processes))
+            for key in processes[pid]
+        ]
+    if not claims:
+        return None
+    return Guess(tuple(claims), "no dump names its rank: ranks are guessed by the order of the process ids")
+
+
+def _first_rank(launcher: ProcessDump | None, processes: int) -> int | None:
+    """Rank of the first process of a host, by its launcher's command line, when all its processes are there."""
+    if launcher is None:
+        return None
+    per_node, node = _PER_NODE.search(launcher.command), _NODE_RANK.search(launcher.command)
+    if per_node is None or int(per_node[1]) != processes:
+        return None
+    if node is not None:
+        return int(node[1]) * processes
+    several = re.search(r"--nnodes[=\s](\S+)", launcher.command)
+    return 0 if several is None or several[1] in ("1", "1:1") else None
+
+
+def dump_writers(sources: Sequence[ParsedSource]) -> frozenset[WriterKey]:
+    """The writers of dumps."""
+    return frozenset(key_of(dump.line) for source in sources for dump in source.dumps)

@@ -1,0 +1,119 @@
+"""Chooses the thread that tells what a process does: its main thread, unless that one only waits for another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hangscope.grammar.frames import COMMUNICATING, FrameTable, Reading, last_component
+from hangscope.model import Frame, ProcessDump, ThreadStack
+
+_WAITS_FOR_OTHERS = frozenset(
+    {"backward", "thread-join", "queue-wait", "lock-wait", "server-idle", "native", "unknown", "noise"}
+)
+"""A main thread in one of these may wait for a thread that tells more."""
+
+_TELLS_MORE = (
+    *("in-collective", "in-object-collective", "in-barrier", "in-p2p", "group-setup", "store-wait", "rendezvous"),
+    *("saving-checkpoint", "loading-checkpoint", "loading-data", "waiting-for-loader", "gpu-sync", "build-lock"),
+    *("compiling", "optimizer", "teardown"),
+)
+"""What a thread has to do for the main thread to wait for it; the first of these wins."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The thread that decides, and what it says; see `hangscope.align.stacks.Position`."""
+
+    thread: ThreadStack | None
+    state: str
+    frame: Frame | None
+    user: Frame | None
+    own: bool
+    states: tuple[str, ...]
+    operation: str
+    pattern: str
+
+
+def choose_thread(dump: ProcessDump, table: FrameTable) -> Choice:
+    """Reads all threads of a dump, and picks the one that decides."""
+    threads = dump.threads
+    readings = [table.read(thread) for thread in threads]
+    if not threads:
+        return Choice(None, "unknown", None, None, own=False, states=(), operation="", pattern="")
+    main = main_thread(dump, readings)
+    chosen = main
+    if readings[main].state in _WAITS_FOR_OTHERS:
+        chosen = _more_telling(dump, readings, main)
+    thread, reading = threads[chosen], readings[chosen]
+    user, own = table.own.innermost(thread.frames)
+    if not own and chosen != main:
+        outer, outer_own = table.own.innermost(threads[main].frames)
+        if outer_own:
+            user, own = outer, True
+    operation = reading.operation
+    if not operation and reading.state in COMMUNICATING:
+        # the thread that waits has the call, the one that runs gloo's algorithm its name
+        operation = next((r.operation for r in readings if r.operation and r.state in COMMUNICATING), "")
+    states = tuple(one.state for one in readings)
+    return Choice(thread, reading.state, reading.frame, user, own, states, operation, reading.pattern)
+
+
+def main_thread(dump: ProcessDump, readings: Sequence[Reading]) -> int:
+    """Index of the main thread: by name, by number (the process id, gdb's 1), by its frames, else the last one.
+
+    faulthandler and gdb print the main thread last; only py-spy's text has it first, with its name.
+    """
+    threads = dump.threads
+    for index, thread in enumerate(threads):
+        if thread.name in ("MainThread", "main") or (dump.pid is not None and thread.thread == str(dump.pid)):
+            return index
+    started_at_top = [index for index, thread in enumerate(threads) if _from_the_top(thread)]
+    if started_at_top:
+        return started_at_top[-1]
+    framed = [
+        index
+        for index, thread in enumerate(threads)
+        if thread.frames and readings[index].state != "noise" and not _started_by_thread(thread)
+    ]
+    return framed[-1] if framed else len(threads) - 1
+
+
+def _from_the_top(thread: ThreadStack) -> bool:
+    """Whether its outermost frame of Python is the main program."""
+    python = [frame for frame in thread.frames if not frame.native]
+    return bool(python) and (last_component(python[-1].function) in ("<module>", "_run_module_as_main", "_shutdown"))
+
+
+def _started_by_thread(thread: ThreadStack) -> bool:
+    python = [frame for frame in thread.frames if not frame.native]
+    return (
+        bool(python)
+        and last_component(python[-1].function).startswith("_bootstrap")
+        and "threading" in (python[-1].file or "")
+    )
+
+
+def _more_telling(dump: ProcessDump, readings: Sequence[Reading], main: int) -> int:
+    """The thread for which the main thread waits, when one of them shows it; else the main thread."""
+    waiting = readings[main]
+    others = [
+        (_TELLS_MORE.index(reading.state), index)
+        for index, reading in enumerate(readings)
+        if index != main and reading.state in _TELLS_MORE and _may_be_waited_for(dump.threads[index], reading)
+    ]
+    if others:
+        return min(others)[1]
+    if waiting.state in ("backward", "native", "unknown"):
+        # the engine's threads have no names; what they run of the job's own code are its hooks
+        for index, reading in enumerate(readings):
+            if index != main and reading.state == "running" and not dump.threads[index].name.startswith("Thread-"):
+                python = any(not frame.native for frame in dump.threads[index].frames)
+                if python and not _started_by_thread(dump.threads[index]):
+                    return index
+    return main
+
+
+def _may_be_waited_for(thread: ThreadStack, reading: Reading) -> bool:
+    """Threads of gloo and NCCL run the collectives of whoever; only Python's frames show whose a call is."""
+    return reading.frame is not None and (not reading.frame.native or any(not f.native for f in thread.frames))
