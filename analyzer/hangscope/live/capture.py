@@ -126,9 +126,9 @@ def _candidates(found: Host) -> str:
         f"{one.pid} ({_short(procfs.command_of(one.pid))}; {one.cpu_s:.0f} s of CPU time)" for one in found.busiest
     ]
     if found.refused:
-        first = found.refused[0]
+        first, count = found.refused[0], len(found.refused)
         return (
-            f"{len(found.refused)} Python processes may not be looked into, such as {first.pid} "
+            f"{count} Python process{'es' if count > 1 else ''} may not be looked into, such as {first.pid} "
             f"({_short(procfs.command_of(first.pid))}): {refusal.explain_refusal(first.pid)}."
         )
     if not listed:

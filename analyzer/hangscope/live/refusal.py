@@ -11,6 +11,9 @@ from hangscope.live import procfs
 _SYS_PTRACE = 1 << 19
 """CAP_SYS_PTRACE, capabilities(7)."""
 
+_MARKS = (Path("/.dockerenv"), Path("/run/.containerenv"))
+"""Docker and Podman leave these in their containers."""
+
 _REFUSED = re.compile(
     r"Permission [Dd]enied|Operation not permitted|os error 1\b|os error 13\b|EPERM|Try running again with elevated"
 )
@@ -55,9 +58,7 @@ def ptrace_scope() -> int | None:
 
 def in_container() -> bool:
     """Whether this looks like a container that may not trace."""
-    marks = (
-        Path("/.dockerenv").exists() or Path("/run/.containerenv").exists() or "KUBERNETES_SERVICE_HOST" in os.environ
-    )
+    marks = any(mark.exists() for mark in _MARKS) or "KUBERNETES_SERVICE_HOST" in os.environ
     return marks and not _may_trace()
 
 
