@@ -113,10 +113,10 @@ def _wait_until_stuck(job: Job) -> None:
 
 
 def _end(job: Job) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        for pid in filter(None, job.pids()):
-            # torchrun's workers lead sessions of their own; a stopped one does not hear anything else
-            os.kill(pid, signal.SIGKILL)
+    for pid in filter(None, job.pids()):
+        # torchrun's workers lead sessions of their own, and a stuck loader would outlive its rank
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(pid, signal.SIGKILL)
     job.launcher.wait()
 
 
