@@ -23,13 +23,13 @@ _COMMAND_PID = re.compile(
     r"(?:^|\s)(?:-p|--pid|attach|remote|-p=|--pid=)[\s=]{0,2}(\d{1,10})\b|\s(\d{2,10})\s*(?:$|[>|;&])"
 )
 _HOST = re.compile(
-    r"https?://(?P<url>[A-Za-z][\w.-]*)(?=[:/\s])|(?<![A-Za-z_-])(?:host(?:name)?|node|machine|pod)\s{0,3}[=:]?\s{0,3}"
-    r"(?P<named>[A-Za-z][\w.-]*\d[\w.-]*|(?<=[=:])[A-Za-z][\w.-]*)|@(?P<at>[A-Za-z][\w.-]*)"
+    r"https?://(?P<url>[A-Za-z][\w.-]*)(?=[:/\s])|(?<![A-Za-z_-])host(?:name)?\s{0,3}[=:]?\s{0,3}(?P<host>[A-Za-z][\w.-]*)"
+    r"|(?<![A-Za-z_-])(?:node|machine|pod)\s{0,3}[=:]?\s{0,3}(?P<named>[A-Za-z][\w.-]*\d[\w.-]*|(?<=[=:])[A-Za-z][\w.-]*)"
+    r"|@(?P<at>[A-Za-z][\w.-]*)"
     r"|\bon (?P<on>[A-Za-z][\w.-]*[\d-][\w.-]*)|\((?P<inside>[A-Za-z][\w.-]*\d)\)",
     re.IGNORECASE,
 )
 _WORD = re.compile(r"[A-Za-z][\w.-]*")
-_NO_HOST = frozenset({"localhost", "rank", "pid"})
 # ps aux: user, pid, %cpu, %mem, vsz, rss, tty, stat, start, time, command
 _RAY = re.compile(
     r"Stack dump for (?:\S+\s+(?P<pid>\d+)\s+[\d.]+\s+[\d.]+\s+\d+\s+\d+\s+(?:\S+\s+){4}(?P<command>.*))?"
@@ -63,6 +63,7 @@ _FILLER = frozenset(
         "gpu",
         "host",
         "hostname",
+        "localhost",
         "id",
         "local",
         "main",
@@ -203,7 +204,7 @@ def _number(text: str | None) -> int | None:
 def _host(text: str) -> str | None:
     for found in _HOST.finditer(text):
         name = next(part for part in found.groups() if part is not None)
-        if name.lower() not in _NO_HOST and not _RANK.match(name):
+        if name.lower() not in _FILLER and not _RANK.match(name):
             return name.rstrip(".-")
     words = (word for word in _WORD.findall(text) if word.lower() not in _FILLER)
     return next((host for word in words if (host := hints(word).host) is not None), None)

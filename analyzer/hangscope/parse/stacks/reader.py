@@ -10,6 +10,7 @@ from hangscope.model import Line, ProcessDump
 from hangscope.parse.columns import WriterKey
 from hangscope.parse.stacks.assembler import StackAssembler, Taken
 from hangscope.parse.stacks.builder import Shelf
+from hangscope.parse.stacks.unknown_prefixes import UnknownPrefixes
 from hangscope.sources.stamps import moment
 
 # torch's debug server names its files so (2.9 on), and so do people
@@ -25,7 +26,13 @@ def placed(line: Line, dump: ProcessDump) -> Line:
     """A line of a dump, with what is known about the process that it is of."""
     head = dump.line
     return dataclasses.replace(
-        line, host=head.host, pid=head.pid, rank=head.rank, rank_source=head.rank_source, local_rank=head.local_rank
+        line,
+        stream=head.stream,
+        host=head.host,
+        pid=head.pid,
+        rank=head.rank,
+        rank_source=head.rank_source,
+        local_rank=head.local_rank,
     )
 
 
@@ -36,9 +43,11 @@ class StackReader:
         self._name = name
         self._assemblers: dict[tuple[str, int | None], StackAssembler] = {}
         self._shelf = Shelf()
+        self._prefixes = UnknownPrefixes()
 
     def feed(self, line: Line) -> Taken | None:
         """Takes one line; None when it belongs to no dump."""
+        line = self._prefixes.strip(line)
         stream = (line.stream, line.rank)
         assembler = self._assemblers.get(stream)
         if assembler is None:

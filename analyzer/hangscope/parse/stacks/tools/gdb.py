@@ -53,6 +53,7 @@ _ERROR = re.compile(
 )
 _ERROR_PID = re.compile(r"\b(?:process|pid) (\d{1,10})\b")
 MAX_WRAPPED = 1 << 14
+MAX_HEAD = 400
 
 
 class Reader:
@@ -235,6 +236,8 @@ class Reader:
 
 def _thread(text: str) -> re.Match[str] | None:
     """The head of a thread; py-spy's look nearly the same."""
+    if len(text) > MAX_HEAD:
+        return None
     found = _THREAD.match(text)
     if found and (found["id"] or found["lwp"]):
         return found
