@@ -294,7 +294,12 @@ class JobInfo:
 
 @dataclass(frozen=True, slots=True)
 class CollectiveState:
-    """One stuck call of one group: who arrived, who is missing, who called something else."""
+    """One stuck call of one group: who arrived, who is missing, who called something else.
+
+    Attributes:
+        description: what the job calls the group, or "".
+        where: line of the job's own code that made the call, or "".
+    """
 
     group: str
     group_size: int | None
@@ -303,6 +308,8 @@ class CollectiveState:
     arrived: tuple[int, ...]
     missing: tuple[int, ...]
     differing: Mapping[int, str]
+    description: str = ""
+    where: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,4 +55,6 @@ def _collective(stuck: StuckView) -> CollectiveState:
         arrived=tuple(sorted(stuck.arrived)),
         missing=tuple(sorted(stuck.missing)),
         differing={rank: stuck.differing[rank] for rank in sorted(stuck.differing)},
+        description=stuck.description,
+        where=stuck.where,
     )

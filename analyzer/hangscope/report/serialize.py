@@ -92,6 +92,8 @@ def _collective(state: CollectiveState) -> Plain:
         "missing": list(state.missing),
         # JSON has only strings for keys; numbers in order all the same
         "differing": {str(rank): printable(state.differing[rank]) for rank in sorted(state.differing)},
+        "description": printable(state.description),
+        "where": printable(state.where) or None,
     }
 
 
