@@ -80,7 +80,8 @@ def describe_host(targets: Iterable[Target]) -> Iterator[str]:
     seen: set[object] = set()
     for target in targets:
         memory, shared = host.memory_of(target.pid), host.shared_memory(target.pid)
-        if memory not in seen and (memory.limit_bytes is not None or memory.frozen):
+        # a limit is told once, but whoever is frozen is frozen by name
+        if (memory not in seen and memory.limit_bytes is not None) or (memory.frozen and target.role == "rank"):
             seen.add(memory)
             yield (
                 f"{MARK} memory pid={target.pid}{_pair('limit_bytes', memory.limit_bytes)}"

@@ -1,0 +1,65 @@
+"""What attach saw of a host that a job can hang of: full shared memory, used-up descriptors, a frozen cgroup."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hangscope.align.job import Job
+from hangscope.facts import FactKind
+from hangscope.facts.collect import evidence_of
+from hangscope.model import Event, Fact, Value
+
+KINDS = {
+    "attached_shm_full": FactKind(("size_bytes", "used_bytes"), "The shared memory of a live job has no space left."),
+    "attached_files_used_up": FactKind(
+        ("open_files", "open_files_limit"), "A live process has as many files open as it may."
+    ),
+    "attached_cgroup_frozen": FactKind((), "The cgroup freezer holds a live job's processes."),
+    "attached_memory_kills": FactKind(
+        ("oom_kills", "limit_bytes", "used_bytes"),
+        "The kernel killed processes in a live job's cgroup for want of memory.",
+    ),
+}
+
+_FULL = 0.99
+_USED_UP = 0.98
+"""A process at its limit closes and opens again; between two looks a few may be free."""
+
+
+def find(job: Job) -> Iterator[Fact]:
+    """Facts about live hosts, each place once."""
+    if not job.events.has("attach_process"):
+        return
+    ranks = _Ranks(job)
+    for event in job.events.of("attach_shm"):
+        size, used = event.number("size_bytes") or 0, event.number("used_bytes") or 0
+        if size and used >= _FULL * size:
+            yield ranks.fact("attached_shm_full", {"size_bytes": size, "used_bytes": used}, event, "used to the end")
+    for event in job.events.of("attach_use"):
+        limit, used = event.number("open_files_limit") or 0, event.number("open_files") or 0
+        if event.number("round") == 2 and limit and used >= _USED_UP * limit:
+            fields: dict[str, Value] = {"open_files": used, "open_files_limit": limit}
+            yield ranks.fact("attached_files_used_up", fields, event, f"{used} of {limit} files are open")
+    for event in job.events.of("attach_memory"):
+        if event.number("frozen"):
+            yield ranks.fact("attached_cgroup_frozen", {}, event, "frozen")
+        if event.number("oom_kills"):
+            counts = {name: event.fields.get(name) for name in KINDS["attached_memory_kills"].fields}
+            yield ranks.fact("attached_memory_kills", counts, event, "counted by the cgroup since it was made")
+
+
+class _Ranks:
+    """The ranks of the processes that attach names."""
+
+    def __init__(self, job: Job) -> None:
+        self._by_pid: dict[tuple[str | None, int | None], int] = {}
+        for event in job.events.of("attach_process"):
+            rank = event.number("rank")
+            if rank is not None:
+                self._by_pid[event.host, event.number("process")] = rank
+
+    def fact(self, kind: str, fields: dict[str, Value], event: Event, why: str) -> Fact:
+        rank = self._by_pid.get((event.host, event.number("process")))
+        hosts = (event.host,) if event.host else ()
+        ranks = () if rank is None else (rank,)
+        return Fact(kind, fields, ranks, hosts, time=event.time, evidence=(evidence_of(event, why),))
