@@ -44,6 +44,9 @@ class StuckCall:
         expected, found: the majority's call and the odd ones' call in words ("" when there is none).
         source: which counting it is ("nccl", "watchdog", ...).
         evidence: the odd ranks' lines first.
+        description: what the job calls the group ("DATA_PARALLEL_GROUP"), or "".
+        where: line of the job's own code that made the call, "file:line function", or "".
+        started: ranks whose device has begun it, as far as that is recorded.
     """
 
     group: str
@@ -62,6 +65,9 @@ class StuckCall:
     found: str = ""
     source: str = "nccl"
     evidence: tuple[Evidence, ...] = ()
+    description: str = ""
+    where: str = ""
+    started: tuple[int, ...] = ()
 
 
 def find_stuck_calls(table: CallTable, groups: list[Group], lost_tails: frozenset[str]) -> list[StuckCall]:

@@ -15,6 +15,7 @@ from hangscope.align.groups import Communicator, Group, find_communicators, find
 from hangscope.align.grouptables import communicator_rows, membership_rows
 from hangscope.align.identity import Identity, Process, identify, writer_key
 from hangscope.align.limits import limits
+from hangscope.align.recorder_ranks import name_recordings
 from hangscope.align.recordings import Recordings, align_recordings
 from hangscope.align.stacks import Stacks, place_stacks
 from hangscope.align.versions import Versions, find_versions
@@ -74,7 +75,7 @@ class Job:
         stacks, recordings: the stack dumps and the flight recorders' dumps, placed and lined up.
         stuck: calls that cannot complete, by NCCL's call lines and flight recorders (`facts.stuck` adds what watchdogs
             tell).
-        waits: roots and cycles of waiting.
+        waits: roots and cycles of waiting, of NCCL's call lines (`recordings.troubles` are those of the recorders).
         world_size, hosts, launcher, versions: of the job, as the evidence states them.
         parsed: what was read (the last attempt).
         sources: the report's entries of all inputs, earlier attempts included.
@@ -130,6 +131,7 @@ def align(sources: Sequence[ParsedSource], unreadable: Sequence[SourceRecord] = 
     """
     originals, copies = without_copies(sources)
     kept, warnings = last_attempt(originals)
+    name_recordings(kept)
     identity = identify(kept)
     owner = _fill_in(kept, identity)
     communicators = find_communicators(identity.processes)
@@ -140,7 +142,7 @@ def align(sources: Sequence[ParsedSource], unreadable: Sequence[SourceRecord] = 
     calls = number_calls(kept, identity.by_writer, identity.processes, communicators, groups, mixed_versions=mixed)
     lost = frozenset(source.record.file for source in kept if source.block_buffered)
     recordings = align_recordings(kept, identity)
-    stuck = [*find_stuck_calls(calls, groups, lost), *recordings.stuck]
+    printed = find_stuck_calls(calls, groups, lost)
     tables = Tables(events.all, calls.frame, communicator_rows(groups), membership_rows(groups))
     return Job(
         tables=tables,
@@ -153,8 +155,8 @@ def align(sources: Sequence[ParsedSource], unreadable: Sequence[SourceRecord] = 
         groups=tuple(groups),
         stacks=place_stacks(kept, identity),
         recordings=recordings,
-        stuck=tuple(stuck),
-        waits=follow_waits(stuck),
+        stuck=(*printed, *recordings.stuck),
+        waits=follow_waits(printed),
         world_size=identity.world_size,
         hosts=_hosts(identity),
         launcher=_launcher(events, kept),

@@ -34,7 +34,8 @@ _BY_PARTING = {
 def find(job: Job) -> Iterator[Fact]:
     """Facts about the stuck calls: mismatches, and the ends of the wait-for graph."""
     for call in job.stuck:
-        if call.parting in _BY_PARTING:
+        # what flight recorders show is told by `facts.recordings`
+        if call.parting in _BY_PARTING and call.source != "recorder":
             yield _fact(_BY_PARTING[call.parting], call, call.odd, job)
     for call, ranks in job.waits.roots:
         if call.parting is Parting.P2P:

@@ -40,13 +40,20 @@ _PARTINGS = {
 
 def stuck_calls(job: Job, facts: Iterable[Fact]) -> tuple[StuckCall, ...]:
     """The job's stuck calls, and those that the watchdogs of PyTorch tell of; one for each (group, number)."""
-    found = {(call.group, call.seq): call for call in job.stuck}
+    found = {_place(call): call for call in job.stuck}
     for fact in facts:
         if fact.kind in _PARTINGS:
             call = _call(fact, _PARTINGS[fact.kind])
             if call is not None:
-                found.setdefault((call.group, call.seq), call)
+                found.setdefault(_place(call), call)
     return tuple(found.values())
+
+
+def _place(call: StuckCall) -> tuple[str, str, int]:
+    """What makes two descriptions one call: a watchdog shows group "5" as "5(dp)" and group "0" as "default_pg"."""
+    counting = "nccl" if call.source == "nccl" else "torch"
+    name = call.group.partition("(")[0] if counting == "torch" else call.group
+    return counting, "0" if name == "default_pg" else name, call.seq
 
 
 def _call(fact: Fact, parting: Parting) -> StuckCall | None:

@@ -24,7 +24,8 @@ _VARIES_IN = frozenset(
 """Operations whose sizes differ between ranks by nature."""
 
 _FIELDS = (
-    "process_group", "pg_id", "profiling_name", "input_sizes", "output_sizes", "input_dtypes", "output_dtypes", "frames",
+    "process_group", "pg_id", "profiling_name", "input_sizes", "output_sizes", "input_dtypes", "output_dtypes",
+    "frames",
     "collective_seq_id", "p2p_seq_id", "state", "retired", "is_p2p", "time_created_ns", "time_discovered_completed_ns",
     "time_discovered_started_ns",
 )  # fmt: skip

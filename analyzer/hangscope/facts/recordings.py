@@ -1,0 +1,125 @@
+"""Facts from flight-recorder dumps: the call at which the ranks part, its line of code, and who is to blame."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hangscope.align.job import Job
+from hangscope.align.recorder_trouble import Fault, Trouble
+from hangscope.align.recordings import Recordings
+from hangscope.facts import FactKind
+from hangscope.model import Evidence, Fact, Location, Value
+
+_FIELDS = (
+    "seq", "first_seq", "op", "called", "description", "where", "expected", "found", "last_seen", "last_where", "arrived", "missing",
+    "tie", "waiting", "groups", "backend", "on_gpu", "p2p", "in_group",
+)  # fmt: skip
+KINDS = {
+    "recorded_call_missing": FactKind(_FIELDS, "Ranks that wait in no call have not made one in which others wait."),
+    "recorded_rank_left": FactKind(
+        _FIELDS, "Ranks made whole steps and no call of the next one, in whose first call others wait."
+    ),
+    "recorded_call_skipped": FactKind(_FIELDS, "A rank left out a call of its group; its later calls are shifted."),
+    "recorded_op_differs": FactKind(_FIELDS, "At one number of a group ranks recorded different operations."),
+    "recorded_size_differs": FactKind(_FIELDS, "At one number of a group ranks recorded different sizes or types."),
+    "recorded_cycle": FactKind(_FIELDS, "Ranks wait for each other in calls of two or more groups."),
+    "recorded_p2p_unmatched": FactKind(_FIELDS, "A send or receive has no other half, and nobody can go on."),
+    "recorded_dump_absent": FactKind(_FIELDS, "Ranks of which there is no dump are all that others wait for."),
+    "recorded_all_joined": FactKind(_FIELDS, "All members stand in one call, which does not complete."),
+    "recorder_off": FactKind(("dumps", "versions"), "The dumps hold no calls: the recorder kept none."),
+    "recordings_agree": FactKind(
+        ("dumps", "calls", "waiting"), "All recorded calls completed, or may complete: no rank is waited for in vain."
+    ),
+}
+_KIND_OF = {
+    Fault.MISSING: "recorded_call_missing",
+    Fault.LEFT_EARLY: "recorded_rank_left",
+    Fault.SKIPPED: "recorded_call_skipped",
+    Fault.OPERATION: "recorded_op_differs",
+    Fault.SIZE: "recorded_size_differs",
+    Fault.ORDER: "recorded_cycle",
+    Fault.P2P: "recorded_p2p_unmatched",
+    Fault.NO_DUMP: "recorded_dump_absent",
+    Fault.ALL_JOINED: "recorded_all_joined",
+}
+_ON_CPU = frozenset({"gloo", "mpi", "ucc"})
+
+
+def find(job: Job) -> Iterator[Fact]:
+    """All facts of this module."""
+    recordings = job.recordings
+    if not recordings.ranks:
+        return
+    if recordings.off:
+        yield _off(job)
+        return
+    for trouble in recordings.troubles:
+        yield _fact(trouble, job)
+    if not recordings.troubles:
+        yield _agreement(recordings)
+
+
+def _fact(trouble: Trouble, job: Job) -> Fact:
+    call = trouble.call
+    about = f"{call.group} ({call.description})" if call.description else call.group
+    p2p = trouble.fault is Fault.P2P or call.op in ("send", "recv", "coalesced")
+    fields: dict[str, Value] = {
+        "seq": call.seq,
+        "first_seq": trouble.first_seq,
+        "op": call.op,
+        # point-to-point calls have numbers of one process only
+        "called": call.op if p2p else f"{call.op} {call.seq}",
+        "description": call.description,
+        "where": call.where,
+        "expected": call.expected,
+        "found": trouble.last_seen or call.found,
+        "last_seen": trouble.last_seen,
+        "last_where": trouble.last_where,
+        "arrived": call.arrived,
+        "missing": call.missing,
+        "tie": call.tie,
+        "waiting": trouble.waits,
+        "groups": trouble.groups,
+        "backend": job.recordings.backend,
+        "on_gpu": job.recordings.backend not in _ON_CPU,
+        "p2p": p2p,
+        "in_group": about,
+    }
+    affected = tuple(sorted({*call.arrived, *call.missing} - set(trouble.ranks)))
+    hosts = sorted({host for rank in trouble.ranks if rank in job.ranks and (host := job.ranks[rank].host)})
+    return Fact(
+        _KIND_OF[trouble.fault],
+        fields,
+        ranks=trouble.ranks,
+        hosts=tuple(hosts),
+        group=about,
+        affected=affected,
+        evidence=call.evidence,
+    )
+
+
+def _off(job: Job) -> Fact:
+    files = [(source.record.file, r) for source in job.parsed for r in source.recordings]
+    versions = sorted({r.version for _, r in files})
+    evidence = tuple(
+        Evidence(
+            Location(file, None), f"a dump of format {r.version[0]}.{r.version[1]} without entries", "no calls in it"
+        )
+        for file, r in files[:4]
+    )
+    shown = tuple(f"{major}.{minor}" for major, minor in versions)
+    return Fact("recorder_off", {"dumps": len(files), "versions": shown}, evidence=evidence)
+
+
+def _agreement(recordings: Recordings) -> Fact:
+    tracks = recordings.tracks or {}
+    last = [(track, track.last_call) for track in tracks.values()]
+    evidence = tuple(
+        track.evidence(at, f"the last call of rank {track.rank}") for track, at in last[:4] if at is not None
+    )
+    fields: dict[str, Value] = {
+        "dumps": len(recordings.ranks),
+        "calls": sum(len(track.recording) for track in tracks.values()),
+        "waiting": len(recordings.pending),
+    }
+    return Fact("recordings_agree", fields, affected=recordings.pending, evidence=evidence)
