@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from stack_dumps import functions, parse, read, read_one
+from test_parse_stacks_native import PY_BT, PYSTACK
+from test_parse_stacks_pyspy import ONE
 
 WORKER = """\
 Thread 0x00007fe589db06c0 (most recent call first):
@@ -145,13 +149,21 @@ def test_carriage_returns() -> None:
     assert functions(read_one(MAIN.replace("\n", "\r\n"))) == [["all_reduce", "main", "<module>"]]
 
 
-def test_tracebacks_stay_tracebacks() -> None:
+@pytest.mark.parametrize("dump", [MAIN, WORKER, PY_BT, PYSTACK, "~~~ Stack of M (12) ~~~\n", ONE])
+def test_tracebacks_stay_tracebacks(dump: str) -> None:
     traceback = 'Traceback (most recent call last):\n  File "t.py", line 3, in f\n    g()\nValueError: no\n'
-    source = parse(MAIN + traceback)
-    assert [event.fields["type"] for event in source.events if event.kind == "exception"] == ["ValueError"]
-    assert len(source.dumps[0].threads[0].frames) == 3
+    before, source = read(dump), parse(dump + traceback)
+    [event] = [event for event in source.events if event.kind == "exception"]
+    assert (event.fields["type"], event.fields["where_line"]) == ("ValueError", 3)
+    assert [functions(found) for found in source.dumps] == [functions(found) for found in before]
 
 
 def test_the_time_of_its_line() -> None:
     tagged = "".join(f"2026-11-29 16:14:0{n} {line}\n" for n, line in enumerate(MAIN.splitlines()))
     assert read_one(tagged).time == 1795968840.0
+
+
+def test_lines_that_a_terminal_broke() -> None:
+    broken = MAIN.replace("distributed_c10d.py", "distrib\nuted_c10d.py")
+    frame = read_one(broken).threads[0].frames[0]
+    assert (frame.function, frame.file) == ("all_reduce", "/venv/torch/distributed/distributed_c10d.py")

@@ -241,3 +241,24 @@ def test_log_lines_between_the_frames_stay_log_lines() -> None:
     source = parse(text)
     assert [len(thread.frames) for thread in source.dumps[0].threads] == [4, 2, 0]
     assert "exception" in {event.kind for event in source.events}
+
+
+def test_lines_that_a_terminal_broke() -> None:
+    text = ONE.replace("c10d_logger.py:83)", "c10d_log\nger.py:83)").replace("train.py --local", "tra\nin.py --local")
+    dump = read_one(text)
+    assert dump.pid == 4822
+    frame = dump.threads[0].frames[1]
+    assert (frame.function, frame.file) == ("_exception_logger.<locals>.wrapper", "torch/distributed/c10d_logger.py")
+
+
+@pytest.mark.parametrize("indent", ["  ", "    ", "> ", "\t"])
+def test_pasted_as_a_block(indent: str) -> None:
+    pasted = "".join(f"{indent}{line}\n" for line in ONE.splitlines())
+    first, second = read(f"{pasted}\n{OTHER}")
+    assert (first.pid, second.pid) == (4822, 4823)
+    assert functions(first) == functions(second)
+
+
+def test_a_head_long_ago_is_not_the_head() -> None:
+    dump = read_one("Process 12: done\n" + "step\n" * 9 + ONE.split("\n\n")[1])
+    assert dump.pid == 4822

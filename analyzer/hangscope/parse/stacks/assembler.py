@@ -12,6 +12,8 @@ from hangscope.parse.stacks.tools import all_tools
 MAX_FOREIGN = 30
 """So many lines of others may stand between two lines of a dump, where several ranks write into one stream."""
 
+_TRACEBACK = "Traceback (most recent call last)"
+
 
 @dataclass(frozen=True, slots=True)
 class Taken:
@@ -67,7 +69,7 @@ class StackAssembler:
                 return taken
         self._headers.see(line)
         self._foreign += 1
-        if self._foreign > MAX_FOREIGN or read_header(text) not in (None, NOTHING):
+        if self._foreign > MAX_FOREIGN or text.startswith(_TRACEBACK) or read_header(text) not in (None, NOTHING):
             self._close(reader)
         return None
 

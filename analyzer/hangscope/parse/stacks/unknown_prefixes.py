@@ -25,16 +25,23 @@ class UnknownPrefixes:
     def __init__(self) -> None:
         self._streams: set[str] = set()
         self._lengths: tuple[int, ...] = ()
+        self._indent = ""
 
     def strip(self, line: Line) -> Line:
         """The line without such a prefix, in a stream named after it; the line itself when it has none."""
         text = line.text
+        found = _HEAD.search(text, 0, 4 * MAX_PREFIX) if _MARK in text else None
+        if found and not text[: found.start()].strip():
+            # somebody pasted the dump as a block
+            self._indent = text[: found.start()]
+        if self._indent and text.startswith(self._indent):
+            return dataclasses.replace(line, text=text[len(self._indent) :])
         for length in self._lengths:
             # a time in it is another one in every line
             stream = _TIMES.sub("", text[:length])
             if stream in self._streams:
                 return _cut(line, length, stream)
-        if _MARK in text and (found := _HEAD.search(text, 0, 4 * MAX_PREFIX)) and 0 < found.start() <= MAX_PREFIX:
+        if found and 0 < found.start() <= MAX_PREFIX:
             stream = _TIMES.sub("", text[: found.start()])
             lengths = {*self._lengths, found.start()}
             if stream.strip() and len(self._streams) < MAX_PREFIXES and len(lengths) <= MAX_LENGTHS:

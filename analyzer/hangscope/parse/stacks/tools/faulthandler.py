@@ -27,6 +27,8 @@ _MARKS = re.compile(
     r"|<freed thread state>|<invalid frame>|<timeout>)\s*$"
 )
 _QUIET = ("Python runtime state: ", "Extension modules: ")
+_WIDTH = 400
+"""No terminal is wider."""
 _CALLS_MODULES = frozenset({"_call_with_frames_removed", "_run_code", "_run_module_code", "execfile", "exec"})
 """What runs a module from within: below these, a frame of a module is not the outermost."""
 _NOTED = ("<no Python frame>", "Garbage-collecting")
@@ -41,6 +43,7 @@ class Reader:
         self._c_stack = False
         self._waiting: list[tuple[ProcessDump, ThreadStack]] = []
         self._fatal = False
+        self._wrapped = ""
 
     @staticmethod
     def begins(text: str) -> bool:
@@ -49,6 +52,10 @@ class Reader:
 
     def feed(self, line: Line, text: str) -> Step:
         """Takes a line of a dump."""
+        wrapped, self._wrapped = self._wrapped, ""
+        if wrapped and _split_frame(wrapped + text) is not None:
+            # a terminal broke the line
+            text = wrapped + text
         if text[:1] in (" ", "\t", "F", ".") and (step := self._feed_indented(line, text)) is not Step.LEFT:
             return step
         if found := _THREAD.match(text):
@@ -75,6 +82,7 @@ class Reader:
         """Forgets what was open."""
         self._reason = None
         self._c_stack = self._fatal = False
+        self._wrapped = ""
         self._waiting.clear()
 
     def _thread(self, line: Line, number: str, name: str, *, current: bool) -> None:
@@ -119,6 +127,9 @@ class Reader:
             if found[0].strip() in _NOTED:
                 self._builder.note(found[0])
             return Step.BODY
+        if text.startswith('  File "') and '", line ' not in text and len(text) < _WIDTH:
+            self._wrapped = text
+            return Step.HEAD
         return Step.LEFT
 
     def _c_frame(self, line: Line, found: re.Match[str]) -> None:

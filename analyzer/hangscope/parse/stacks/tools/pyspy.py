@@ -27,6 +27,9 @@ _CAUSE = re.compile(
     r"(?: {4}\d+: |Reason: |Caused by:|It looks like you are running in a docker|.*PtraceEvent\(|.*\(os error \d+\))"
 )
 _BACKTRACE = re.compile(r" +(?:\d+: |at )|Stack backtrace:")
+_WIDTH = 400
+"""No terminal is wider."""
+_NEAR = 4
 _NATIVE_FILE = re.compile(
     r"\.(?:so(?:\.[\d.]+)*|c|cc|cpp|cxx|cu|h|hh|hpp|cuh|S|rs|dylib|tcc|inl)$|\.(?:so|dylib)[.\w-]*$"
 )
@@ -41,7 +44,7 @@ class Reader:
         self._headed = False
         self._locals = False
         self._failing = False
-        self._last_pid: int | None = None
+        self._wrapped = ""
 
     @staticmethod
     def begins(text: str) -> bool:
@@ -53,6 +56,10 @@ class Reader:
         if text[:4] == "    " or text[:1] == "\t":
             return self._feed_indented(line, text)
         text = text.rstrip()
+        wrapped, self._wrapped = self._wrapped, ""
+        if wrapped and text.endswith(")") and not text.startswith("Thread ") and len(text) < _WIDTH:
+            # a terminal broke the line
+            return self._feed_indented(line, wrapped + text)
         if text.startswith("Thread ") and (found := _THREAD.match(text)):
             self._thread(line, found)
             return Step.HEAD
@@ -78,17 +85,20 @@ class Reader:
 
     def close(self) -> None:
         """Forgets what was open."""
-        self._pending = None
+        self._pending, self._wrapped = None, ""
         self._headed = self._locals = self._failing = False
 
     # -- heads -------------------------------------------------------------------------------------
 
-    def _begin_pending(self) -> bool:
+    def _begin_pending(self, line: Line | None = None) -> bool:
+        """Begins the dump whose head was seen; one who only looks like its next line has to follow soon."""
         if self._pending is None:
             return False
-        line, pid, command = self._pending
+        head, pid, command = self._pending
         self._pending = None
-        self._builder.begin(TOOL, line, pid, command)
+        if line is not None and line.number - head.number > _NEAR:
+            return False
+        self._builder.begin(TOOL, head, pid, command)
         self._headed = True
         return True
 
@@ -107,7 +117,7 @@ class Reader:
         self._locals = self._failing = False
         main = name == "MainThread"
         dump = self._builder.dump
-        if self._begin_pending():
+        if self._begin_pending(line):
             dump = self._builder.dump
         elif dump is not None and main and any(t.name == "MainThread" for t in dump.threads):
             # dumps of several processes, without the head lines
@@ -140,7 +150,8 @@ class Reader:
             return Step.BODY
         parsed = _split_frame(text.strip()[: 1 << 14]) if text.rstrip().endswith(")") else None
         if parsed is None:
-            return Step.LEFT
+            self._wrapped = text if " (" in text and len(text) < _WIDTH else ""
+            return Step.HEAD if self._wrapped else Step.LEFT
         self._locals = False
         function, file, number, native = parsed
         self._builder.frame(Frame(function, file, number, native, line.number))
@@ -149,7 +160,7 @@ class Reader:
     # -- failures ----------------------------------------------------------------------------------
 
     def _error(self, line: Line, text: str) -> None:
-        if not self._begin_pending() and self._builder.dump is None:
+        if not self._begin_pending(line) and self._builder.dump is None:
             self._builder.begin(TOOL, line)
         self._builder.failed(text)
         self._failing = True
