@@ -20,7 +20,7 @@ import pytest
 from hangscope.api import analyze, attach
 from hangscope.cli.main import main
 from hangscope.errors import InputError
-from hangscope.live import procfs, pyspy
+from hangscope.live import host, procfs, pyspy
 from hangscope.live.bundle import host_name
 from hangscope.live.capture import Options, capture, find_jobs
 from hangscope.live.processes import look_around
@@ -154,10 +154,10 @@ def test_a_process_that_is_not_there_is_said() -> None:
 
 def test_bundle_has_two_stacks_of_each_rank_with_its_children(start: Start, tmp_path: Path) -> None:
     pids = start(2, "loader")
-    host = _look(pids[0], tmp_path / "bundle")
-    names = {path.name for path in (host / "stacks").iterdir()}
+    seen = _look(pids[0], tmp_path / "bundle")
+    names = {path.name for path in (seen / "stacks").iterdir()}
     assert names == {f"rank{rank}-pid{pid}.{number}.txt" for rank, pid in enumerate(pids) for number in (1, 2)}
-    text = (host / "stacks" / f"rank1-pid{pids[1]}.2.txt").read_text()
+    text = (seen / "stacks" / f"rank1-pid{pids[1]}.2.txt").read_text()
     assert "main (sleeper.py:" in text
     assert f"\n{'-' * 80}\nProcess " in text
     assert f"\nParent Process {pids[1]}: {sys.executable} {PROGRAM} {tmp_path} loader\n\nThread " in text
@@ -166,8 +166,8 @@ def test_bundle_has_two_stacks_of_each_rank_with_its_children(start: Start, tmp_
 
 def test_bundle_tells_who_is_who_and_how_they_are(start: Start, tmp_path: Path) -> None:
     pids = start(2)
-    host = _look(pids[0], tmp_path / "bundle")
-    said = (host / "attach.txt").read_text()
+    seen = _look(pids[0], tmp_path / "bundle")
+    said = (seen / "attach.txt").read_text()
     assert (
         f"hangscope attach: process pid={pids[1]} parent={os.getpid()} role=rank rank=1 local_rank=1 world_size=2"
         in said
@@ -177,7 +177,7 @@ def test_bundle_tells_who_is_who_and_how_they_are(start: Start, tmp_path: Path) 
     )
     assert re.search(rf"progress pid={pids[0]} cpu_s=0\.\d\d over_s=0\.\d", said)
     assert re.search(r"shm pid=\d+ size_bytes=\d+ used_bytes=\d+", said)
-    table = (host / "ps.1.txt").read_text().splitlines()
+    table = (seen / "ps.1.txt").read_text().splitlines()
     assert table[0].split() == ["PID", "PPID", "STAT", "WCHAN", "ELAPSED", "TIME", "COMMAND"]
     assert table[1].split()[:3] == [str(pids[0]), str(os.getpid()), "Ss"]
     assert table[1].endswith(f"{PROGRAM} {tmp_path}")
@@ -191,12 +191,12 @@ def test_only_settings_of_the_job_are_written_down(start: Start, tmp_path: Path)
         "TORCH_HUB_TOKEN": "hush4",
     }
     (pid,) = start(1, NCCL_DEBUG="INFO", TORCH_DISTRIBUTED_DEBUG="DETAIL", MY_NAME="hush5", **hidden)
-    host = _look(pid, tmp_path / "bundle")
-    shown = dict(line.split("=", 1) for line in (host / f"proc/rank0-pid{pid}.env.txt").read_text().splitlines())
+    seen = _look(pid, tmp_path / "bundle")
+    shown = dict(line.split("=", 1) for line in (seen / f"proc/rank0-pid{pid}.env.txt").read_text().splitlines())
     assert shown["NCCL_DEBUG"] == "INFO"
     assert shown["TORCH_DISTRIBUTED_DEBUG"] == "DETAIL"
     assert shown["WORLD_SIZE"] == "1"
-    everything = b"".join(path.read_bytes() for path in host.rglob("*") if path.is_file())
+    everything = b"".join(path.read_bytes() for path in seen.rglob("*") if path.is_file())
     assert b"hush" not in everything
     assert b"PATH=" not in everything
 
@@ -231,20 +231,20 @@ def test_ras_is_asked_twice_in_both_forms(start: Start, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     (pid,) = start(1, "ras", NCCL_RAS_ADDR=f"127.0.0.1:{port}")
-    host = _look(pid, tmp_path / "bundle")
-    assert {path.name for path in (host / "ras").iterdir()} == {
+    seen = _look(pid, tmp_path / "bundle")
+    assert {path.name for path in (seen / "ras").iterdir()} == {
         f"ras.{n}.{form}" for n in (1, 2) for form in ("txt", "json")
     }
-    assert (host / "ras" / "ras.1.txt").read_text().startswith("NCCL version 2.28.9")
-    assert json.loads((host / "ras" / "ras.2.json").read_text()) == {"nccl_version": "2.28.9"}
-    assert f"127.0.0.1:{port}" in (host / "sockets.1.txt").read_text()
+    assert (seen / "ras" / "ras.1.txt").read_text().startswith("NCCL version 2.28.9")
+    assert json.loads((seen / "ras" / "ras.2.json").read_text()) == {"nccl_version": "2.28.9"}
+    assert f"127.0.0.1:{port}" in (seen / "sockets.1.txt").read_text()
 
 
 def test_a_job_without_ras_is_not_missed(start: Start, tmp_path: Path) -> None:
     (pid,) = start(1)
-    host = _look(pid, tmp_path / "bundle")
-    assert not (host / "ras").exists()
-    assert "not complete" not in (host / "attach.txt").read_text()
+    seen = _look(pid, tmp_path / "bundle")
+    assert not (seen / "ras").exists()
+    assert "not complete" not in (seen / "attach.txt").read_text()
 
 
 @pytest.mark.parametrize("wanted", [True, False])
@@ -253,8 +253,8 @@ def test_recorder_is_dumped_through_its_pipe(start: Start, tmp_path: Path, *, wa
     (pid,) = start(
         1, "recorder", TORCH_NCCL_DEBUG_INFO_PIPE_FILE=str(tmp_path / "fr"), TORCH_FR_DUMP_TEMP_FILE=str(dump)
     )
-    host = _look(pid, tmp_path / "bundle", Options(interval_s=0.2, recorder=wanted))
-    copied = host / "recorder" / "fr_trace_rank_0"
+    seen = _look(pid, tmp_path / "bundle", Options(interval_s=0.2, recorder=wanted))
+    copied = seen / "recorder" / "fr_trace_rank_0"
     assert copied.exists() == wanted
     assert Path(f"{dump}0").exists() == wanted
     if wanted:
@@ -265,9 +265,9 @@ def test_a_pipe_that_nobody_reads_holds_nobody_up(start: Start, tmp_path: Path) 
     os.mkfifo(tmp_path / "fr0.pipe")
     (pid,) = start(1, TORCH_NCCL_DEBUG_INFO_PIPE_FILE=str(tmp_path / "fr"))
     begin = time.monotonic()
-    host = _look(pid, tmp_path / "bundle")
+    seen = _look(pid, tmp_path / "bundle")
     assert time.monotonic() - begin < 10
-    assert (host / "attach.txt").exists()
+    assert (seen / "attach.txt").exists()
 
 
 def test_what_is_no_pipe_is_not_written_to(start: Start, tmp_path: Path) -> None:
@@ -284,8 +284,8 @@ def test_only_dumps_that_this_process_wrote_are_copied(start: Start, tmp_path: P
     (pid,) = start(1, TORCH_NCCL_DEBUG_INFO_TEMP_FILE=str(tmp_path / "trace_"))
     moment = time.time() - age_s
     os.utime(dump, (moment, moment))
-    host = _look(pid, tmp_path / "bundle")
-    assert (host / "recorder" / "trace_0").exists() == (age_s == 0)
+    seen = _look(pid, tmp_path / "bundle")
+    assert (seen / "recorder" / "trace_0").exists() == (age_s == 0)
 
 
 # --- nothing is changed ---------------------------------------------------------------------------------
@@ -294,11 +294,51 @@ def test_only_dumps_that_this_process_wrote_are_copied(start: Start, tmp_path: P
 def test_a_stopped_process_is_looked_at_and_stays_stopped(start: Start, tmp_path: Path) -> None:
     pids = start(2)
     os.kill(pids[1], signal.SIGSTOP)
-    host = _look(pids[0], tmp_path / "bundle")
+    seen = _look(pids[0], tmp_path / "bundle")
     assert (_state(pids[0]) != "T", _state(pids[1])) == (True, "T")
-    assert "main (sleeper.py:" in (host / "stacks" / f"rank1-pid{pids[1]}.1.txt").read_text()
-    assert f"unpaused pid={pids[1]} because it is stopped (state T)" in (host / "attach.txt").read_text()
-    assert (host / "ps.2.txt").read_text().splitlines()[2].split()[2].startswith("T")
+    assert "main (sleeper.py:" in (seen / "stacks" / f"rank1-pid{pids[1]}.1.txt").read_text()
+    assert f"unpaused pid={pids[1]} because it is stopped (state T)" in (seen / "attach.txt").read_text()
+    assert (seen / "ps.2.txt").read_text().splitlines()[2].split()[2].startswith("T")
+
+
+@pytest.mark.parametrize(
+    ("root", "switch", "on", "off"),
+    [
+        ("freezer", "freezer.state", "FROZEN", "THAWED"),
+        ("unified", "cgroup.freeze", "1", "0"),
+        ("", "cgroup.freeze", "1", "0"),
+    ],
+)
+def test_a_frozen_cgroup_is_the_verdict(  # noqa: PLR0917  (a column each of the table above)
+    start: Start, tmp_path: Path, root: str, switch: str, on: str, off: str
+) -> None:
+    (pid,) = start(1)
+    cgroup = host.CGROUPS / root / f"hangscope-test-{pid}"
+    if not (cgroup.parent / "cgroup.procs").exists():
+        pytest.skip(f"no cgroups below {cgroup.parent}")
+    try:
+        cgroup.mkdir()
+        (cgroup / "cgroup.procs").write_text(str(pid))
+        (cgroup / switch).write_text(on)
+    except OSError:
+        if cgroup.exists():
+            cgroup.rmdir()
+        pytest.skip(f"no cgroup can be frozen here with {switch}")
+    try:
+        time.sleep(0.2)
+        attached = attach(pid, output=tmp_path / "bundle", interval_s=0.2)
+        still_frozen = host.is_frozen(pid)
+    finally:
+        (cgroup / switch).write_text(off)
+        os.kill(pid, signal.SIGKILL)
+        deadline = time.monotonic() + 5
+        while (cgroup / "cgroup.procs").read_text() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        cgroup.rmdir()
+    assert still_frozen
+    assert attached is not None
+    assert (attached.report.verdict.cause, attached.report.verdict.ranks) == ("process-frozen", (0,))
+    assert "main (sleeper.py:" in (tmp_path / "bundle" / host_name() / "stacks" / f"rank0-pid{pid}.1.txt").read_text()
 
 
 @pytest.mark.parametrize("states", ["SD", "DS", "ST"])
@@ -344,12 +384,12 @@ def test_a_rank_that_ends_meanwhile_is_said_and_the_rest_is_kept(start: Start, t
     jobs = find_jobs([pids[0]])
     os.kill(pids[1], signal.SIGKILL)
     time.sleep(0.2)
-    host = capture(jobs, tmp_path / "bundle", QUICK).folder / host_name()
-    assert f"not complete: rank 1 (pid {pids[1]}): it ended while it was looked at" in (host / "attach.txt").read_text()
-    assert [path.name for path in sorted((host / "stacks").iterdir())] == [
+    seen = capture(jobs, tmp_path / "bundle", QUICK).folder / host_name()
+    assert f"not complete: rank 1 (pid {pids[1]}): it ended while it was looked at" in (seen / "attach.txt").read_text()
+    assert [path.name for path in sorted((seen / "stacks").iterdir())] == [
         f"rank0-pid{pids[0]}.{n}.txt" for n in (1, 2)
     ]
-    report = analyze(host.parent)
+    report = analyze(seen.parent)
     assert f"not seen: rank 1 (pid {pids[1]}): it ended while it was looked at" in report.warnings
 
 

@@ -33,12 +33,28 @@ class Memory:
 def memory_of(pid: int) -> Memory:
     """The memory that the process' cgroup has."""
     paths = _cgroups(pid)
-    limit, used, kills = _tightest(paths.get("", ""), CGROUPS, "memory.max", "memory.current")
+    limit, used, kills = _tightest(paths.get("", ""), _unified(), "memory.max", "memory.current")
     if "memory" in paths:
         limit, used, kills = _tightest(
             paths["memory"], CGROUPS / "memory", "memory.limit_in_bytes", "memory.usage_in_bytes"
         )
-    return Memory(limit, used, kills, _is_frozen(paths) or procfs.is_frozen(pid))
+    return Memory(limit, used, kills, is_frozen(pid))
+
+
+def is_frozen(pid: int) -> bool:
+    """Whether a freezer holds the process: that of its cgroup v2, or of its freezer cgroup v1."""
+    paths = _cgroups(pid)
+    events = procfs.read_text(_unified() / paths.get("", "").lstrip("/") / "cgroup.events")
+    if events is not None and re.search(r"^frozen 1$", events, re.MULTILINE):
+        return True
+    old = CGROUPS / "freezer" / paths.get("freezer", "").lstrip("/") / "freezer.state"
+    return "freezer" in paths and (procfs.read_text(old) or "").strip() in ("FROZEN", "FREEZING")
+
+
+def _unified() -> Path:
+    """Where cgroup v2 is mounted; beside v1 it has a folder of its own."""
+    beside = CGROUPS / "unified"
+    return beside if beside.is_dir() else CGROUPS
 
 
 def _cgroups(pid: int) -> dict[str, str]:
@@ -75,14 +91,6 @@ def _oom_kills(folder: Path) -> int | None:
         if found:
             return int(found[1])
     return None
-
-
-def _is_frozen(paths: dict[str, str]) -> bool:
-    events = procfs.read_text(CGROUPS / paths.get("", "").lstrip("/") / "cgroup.events") if "" in paths else None
-    if events is not None and re.search(r"^frozen 1$", events, re.MULTILINE):
-        return True
-    old = CGROUPS / "freezer" / paths.get("freezer", "").lstrip("/") / "freezer.state"
-    return "freezer" in paths and (procfs.read_text(old) or "").strip() in ("FROZEN", "FREEZING")
 
 
 def _number(path: Path) -> int | None:

@@ -167,11 +167,6 @@ def wait_channel(pid: int, thread: int | None = None) -> str:
     return "" if text == "0" else text
 
 
-def is_frozen(pid: int) -> bool:
-    """Whether a cgroup's freezer holds it (kernel/freezer.c of cgroup v1, kernel/cgroup/freezer.c of v2)."""
-    return wait_channel(pid) in ("__refrigerator", "do_freezer_trap")
-
-
 def user_of(pid: int) -> int | None:
     """The user it runs as."""
     try:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hangscope.errors import InputError
-from hangscope.live import procfs
+from hangscope.live import host, procfs
 
 LIMIT_S = 10.0
 """Longer than any dump takes; py-spy itself is ended then, nothing else."""
@@ -88,7 +88,7 @@ def _why_not_pause(pid: int) -> str:
         return f"it is stopped (state {main.state})"
     if states & _STOPPED:
         return "one of its threads is stopped"
-    if procfs.is_frozen(pid):
+    if host.is_frozen(pid):
         return "its cgroup is frozen"
     if states & _WAITS_UNINTERRUPTIBLY:
         return "it waits uninterruptibly in the kernel (state D)"
