@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hangscope.model import (
     CollectiveState,
     Evidence,
@@ -14,6 +16,8 @@ from hangscope.model import (
     Report,
     Role,
     SourceRecord,
+    StackNode,
+    StackState,
     StoryStep,
 )
 
@@ -320,6 +324,79 @@ def insufficient_evidence() -> Report:
     return _bare(verdict, steps, ("Only rank 0 left a log; the world size is not known.",), 120)
 
 
+def stuck_loader() -> Report:
+    """1,024 ranks, of which one waits for its loader, whose workers hang in a read; a stack of every process."""
+    script = "/workspace/pretrain/train.py"
+    others = tuple(rank for rank in range(1024) if rank != 511)
+    finding = Finding(
+        cause="data-loading-stall",
+        role=Role.CAUSE,
+        title="Rank 511 waits for its data loader",
+        ranks=(511,),
+        affected_ranks=others,
+        hosts=("node064",),
+        confidence=0.85,
+        explanation="Rank 511 waits for a batch; its loader's workers are in read_tar. The others wait in all_reduce.",
+        remedies=(),
+        evidence=(_line("dumps/node064.txt", 201, "_try_get_data (torch/utils/data/dataloader.py:1291)", "waits"),),
+        rule="loader-workers-blocked",
+    )
+    stacks = (
+        StackState(
+            (511,), (), 1, "rank", "waiting-for-loader", "", f"{script}:30 main",
+            (
+                "_PollLikeSelector.select (selectors.py:415)",
+                "wait (multiprocessing/connection.py:947)",
+                "Queue.get (multiprocessing/queues.py:113)",
+                "_MultiProcessingDataLoaderIter._try_get_data (torch/utils/data/dataloader.py:1291)",
+                "_MultiProcessingDataLoaderIter._get_data (torch/utils/data/dataloader.py:1464)",
+                "_BaseDataLoaderIter.__next__ (torch/utils/data/dataloader.py:725)",
+                f"main ({script}:30)",
+                f"<module> ({script}:38)",
+            ),
+            outlier=True, change="stuck", at=Location("dumps/node064.txt", 192), activity="idle",
+        ),
+        StackState(
+            others, (), 1023, "rank", "in-collective", "all_reduce", f"{script}:32 main",
+            ("all_reduce (torch/distributed/distributed_c10d.py:3252)", f"main ({script}:32)"),
+            outlier=False, change="stuck", at=Location("dumps/node001.txt", 2), activity="idle",
+        ),
+        StackState(
+            (511,), (), 2, "loader", "loading-data", "", f"{script}:17 TarDataset.read_tar",
+            (f"TarDataset.read_tar ({script}:17)", f"TarDataset.__getitem__ ({script}:22)"),
+            outlier=False, change="", at=Location("dumps/node064.txt", 220),
+        ),
+        StackState(
+            (), ("pid 14858 on node001", "pid 14859 on node003"), 2, "launcher", "launcher", "", None,
+            ("_invoke_run (torch/distributed/elastic/agent/server/api.py:916)",),
+            outlier=False, change="moving", at=Location("dumps/agents.txt", 1),
+        ),
+    )  # fmt: skip
+    tree = (
+        StackNode(
+            "<module> (pretrain/train.py:38)",
+            tuple(range(1024)),
+            1024,
+            (
+                StackNode("main (pretrain/train.py:32)", others, 1023, (
+                    StackNode("all_reduce (distributed/distributed_c10d.py:3252)", others, 1023),
+                )),
+                StackNode("main (pretrain/train.py:30)", (511,), 1, (
+                    StackNode("__next__ (data/dataloader.py:725)", (511,), 1),
+                )),
+            ),
+        ),
+    )  # fmt: skip
+    ranks = tuple(
+        RankState(
+            rank, f"node{rank // 8 + 1:03}", 4000 + rank % 8, None, "loading" if rank == 511 else "waiting",
+            f"{script}:{30 if rank == 511 else 32} main", None,
+        )
+        for rank in range(1024)
+    )  # fmt: skip
+    return replace(_bare(finding, (), (), 90_000), ranks=ranks, stacks=stacks, stack_tree=tree)
+
+
 def hostile() -> Report:
     """Everything that a log may do to a terminal, in every place where text of a log is shown."""
     nasty = (
@@ -355,6 +432,12 @@ def hostile() -> Report:
         next_steps=(NextStep(nasty, nasty),),
         sources=(SourceRecord("lo[red]gs/\x1b[2J.log", "text", 1, 10_000, 1, nasty),),
         warnings=(nasty,),
+        stacks=(
+            StackState(
+                (0,), (nasty,), 2, "rank", "in-p2p", nasty, nasty, (nasty,), True, "slow", Location(nasty, 1), nasty
+            ),
+        ),
+        stack_tree=(StackNode(nasty, (0,), 1, (StackNode(nasty, (), 1),)),),
     )
 
 
@@ -363,4 +446,5 @@ SAMPLES = {
     "missing-ranks": missing_ranks,
     "no-fault": no_fault,
     "insufficient-evidence": insufficient_evidence,
+    "stuck-loader": stuck_loader,
 }

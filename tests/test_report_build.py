@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
+from hangscope.align.stacks import Stacks
 from hangscope.align.versions import Versions
 from hangscope.model import Event, Evidence, Finding, Line, Location, NextStep, Remedy, Role, SourceRecord, Value
 from hangscope.report.build import build_report
@@ -35,6 +36,8 @@ class _Stuck:
     missing: tuple[int, ...] = ()
     differing: dict[int, str] = field(default_factory=dict)
     evidence: tuple[Evidence, ...] = ()
+    description: str = ""
+    where: str = ""
 
 
 @dataclass
@@ -45,6 +48,7 @@ class _Job:
     launcher: str | None = "torchrun"
     versions: Versions = field(default_factory=Versions)
     stuck: tuple[_Stuck, ...] = ()
+    stacks: Stacks = field(default_factory=Stacks)
     sources: tuple[SourceRecord, ...] = ()
     lost_tails: frozenset[str] = frozenset()
     warnings: tuple[str, ...] = ()

@@ -56,6 +56,8 @@ def test_schema_requires_every_key_that_is_written() -> None:
         ("rank", written["ranks"][0]),
         ("step", written["story"][0]),
         ("source", written["sources"][0]),
+        ("stack", to_dict(report_samples.stuck_loader())["stacks"][0]),
+        ("stack_node", to_dict(report_samples.stuck_loader())["stack_tree"][0]),
     ):
         assert list(schema["$defs"][name]["properties"]) == list(value), name
 

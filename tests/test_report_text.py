@@ -53,6 +53,19 @@ def test_options_look_as_reviewed(name: str, options: RenderOptions) -> None:
     _check_snapshot(f"out-of-memory-{name}", _render(report_samples.out_of_memory(), options))
 
 
+def test_verbose_shows_the_tree_of_all_stacks() -> None:
+    _check_snapshot(
+        "stuck-loader-verbose", _render(report_samples.stuck_loader(), RenderOptions(width=100, verbose=True))
+    )
+
+
+def test_a_thousand_stacks_stay_readable() -> None:
+    page = _render(report_samples.stuck_loader(), RenderOptions(width=80))
+    stacks = page[page.index("Stacks (") :]
+    assert "rank 511" in stacks.split("ranks 0-510,512-1023")[0]
+    assert stacks.count("\n") < 60
+
+
 def test_first_screen_answers_everything() -> None:
     first_screen = "\n".join(_render(report_samples.out_of_memory(), RenderOptions(width=80)).split("\n")[:24])
     for answer in (

@@ -326,6 +326,49 @@ class RankState:
 
 
 @dataclass(frozen=True, slots=True)
+class StackState:
+    """Processes whose stacks show them at the same place.
+
+    Attributes:
+        ranks: their ranks (of children: those of their parents).
+        processes: names of those whose rank nobody knows ("pid 17408", "node01.log:5").
+        count: how many processes stand there.
+        role: "rank", "loader", "checkpoint", "child", "launcher" or "helper".
+        state: an id of `grammars/frames.toml`.
+        operation: of a collective or transfer, "" when there is none.
+        where: innermost frame of the job's own code, ``file:line function``, or None.
+        frames: of one of them, innermost first, ``function (file:line)``.
+        outlier: few stand here, and most of their kind elsewhere.
+        change: between two dumps: "stuck", "slow", "moving", or "" when not known.
+        at: the dump whose frames are shown.
+        activity: "idle" or "active" as py-spy says of all of them, else "".
+    """
+
+    ranks: tuple[int, ...]
+    processes: tuple[str, ...]
+    count: int
+    role: str
+    state: str
+    operation: str
+    where: str | None
+    frames: tuple[str, ...]
+    outlier: bool
+    change: str
+    at: Location
+    activity: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StackNode:
+    """A frame of the tree of all stacks, outermost first: ``function (file:line)``, who is in it, what it calls."""
+
+    frame: str
+    ranks: tuple[int, ...]
+    count: int
+    children: tuple[StackNode, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class StoryStep:
     """One step of the causal story."""
 
@@ -357,4 +400,6 @@ class Report:
     next_steps: tuple[NextStep, ...]
     sources: tuple[SourceRecord, ...]
     warnings: tuple[str, ...]
+    stacks: tuple[StackState, ...] = ()
+    stack_tree: tuple[StackNode, ...] = ()
     schema_version: int = 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from hangscope.align.dump_owners import LAUNCHER, RANK, Claim, Owners, key_of
@@ -57,7 +58,11 @@ class Guess:
 
 
 def guess_by_pid(
-    sources: Iterable[ParsedSource], owners: Owners, unknown: frozenset[WriterKey], known: int, world_size: int | None
+    sources: Iterable[ParsedSource],
+    owners: Owners,
+    unknown: frozenset[WriterKey],
+    known: AbstractSet[int],
+    world_size: int | None,
 ) -> Guess | None:
     """Ranks in the order of process ids, the order in which launchers start them.
 
@@ -68,8 +73,8 @@ def guess_by_pid(
         sources: what was read.
         owners: whose the dumps are.
         unknown: writers whose rank nothing tells.
-        known: how many ranks are known.
-        world_size: of the job, when known.
+        known: ranks that logs name.
+        world_size: of the job, when known, on one host; None for a job of several hosts.
     """
     by_host: dict[str, dict[int, list[WriterKey]]] = defaultdict(lambda: defaultdict(list))
     launchers: dict[str, ProcessDump] = {}
@@ -87,7 +92,7 @@ def guess_by_pid(
         first = _first_rank(launchers.get(host), len(processes))
         if first is None:
             # dumps of which nothing names the host are of one host only when nothing names another
-            if len(by_host) > 1 or known or len(processes) != world_size:
+            if len(by_host) > 1 or len(processes) != world_size or not known <= set(range(len(processes))):
                 continue
             first = 0
         claims += [

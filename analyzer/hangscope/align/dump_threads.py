@@ -51,12 +51,14 @@ def choose_thread(dump: ProcessDump, table: FrameTable) -> Choice:
         outer, outer_own = table.own.innermost(threads[main].frames)
         if outer_own:
             user, own = outer, True
-    operation = reading.operation
-    if not operation and reading.state in COMMUNICATING:
+    state, operation = reading.state, reading.operation
+    if not operation and state in COMMUNICATING:
         # the thread that waits has the call, the one that runs gloo's algorithm its name
-        operation = next((r.operation for r in readings if r.operation and r.state in COMMUNICATING), "")
+        named = next((r for r in readings if r.operation and r.state in COMMUNICATING), None)
+        if named is not None:
+            state, operation = named.state, named.operation
     states = tuple(one.state for one in readings)
-    return Choice(thread, reading.state, reading.frame, user, own, states, operation, reading.pattern)
+    return Choice(thread, state, reading.frame, user, own, states, operation, reading.pattern)
 
 
 def main_thread(dump: ProcessDump, readings: Sequence[Reading]) -> int:

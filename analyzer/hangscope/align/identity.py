@@ -11,12 +11,13 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from hangscope.align.attached import find_attached, find_hosts, pid_in_name
 from hangscope.align.dump_identity import dump_writers, guess_by_pid, same_process
 from hangscope.align.dump_owners import claims_of, find_owners, local_ranks, size_by_launchers
+from hangscope.align.recorder_ranks import world_of
 from hangscope.align.unite import Union
 from hangscope.model import Event, Line, Value
 from hangscope.parse.columns import WriterKey
@@ -36,6 +37,7 @@ TRUST = {
     "dump-header": 4,
     "failure-table": 4,
     "file-name": 3,
+    "recorder": 2,
     "local-variable": 2,
     "local-rank": 1,
     "pid-order": 0,
@@ -269,7 +271,9 @@ class _Identifier:
         """Where nothing tells the ranks of dumps, the order of their process ids does, if their number fits."""
         unknown = frozenset(key for key in self._dumps if not self._claims.get(self._union.find(self._nodes[key])))
         known = {claim.rank for claims in self._claims.values() for claim in claims}
-        guess = guess_by_pid(self._sources, self._owners, unknown, len(known), self._world_size)
+        one_host = len({host for key in self._writers if (host := key.host or self._hints[key.file].host)}) <= 1
+        size = self._world_size or (len(known) if known == set(range(len(known))) else None)
+        guess = guess_by_pid(self._sources, self._owners, unknown, known, size if one_host else None)
         for claim in guess.claims if guess is not None else ():
             self._claim(claim.key, claim.rank, claim.source)
         if guess is not None:
@@ -432,10 +436,10 @@ def failure_table(sources: Iterable[ParsedSource]) -> dict[int, int]:
     return ranks
 
 
-def world_size(sources: Iterable[ParsedSource]) -> int | None:
+def world_size(sources: Sequence[ParsedSource]) -> int | None:
     """The job's world size: what its environment says most often, else the size of its largest communicator."""
     stated: Counter[int] = Counter()
-    largest = 0
+    largest = world_of(sources)
     for source in sources:
         for event in source.events:
             if event.kind in ("comm_init_start", "comm_init_complete"):

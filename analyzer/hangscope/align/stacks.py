@@ -61,6 +61,11 @@ class Position:
         return self.thread.activity if self.thread is not None else ""
 
     @property
+    def native(self) -> bool:
+        """Whether the dump shows frames of C and C++ code."""
+        return any(frame.native for thread in self.dump.threads for frame in thread.frames)
+
+    @property
     def where(self) -> str | None:
         """``file:line function`` of the innermost user frame."""
         return None if self.user is None else place_of(self.user)
@@ -80,8 +85,8 @@ class Stacks:
         """Rank -> where its training process stands in its last dump."""
         return {p.rank: p for p in self.positions if p.rank is not None and p.role == RANK}
 
-    def rounds(self) -> tuple[tuple[Position, ...], ...]:
-        """The dumps of each process, in order of time."""
+    def by_process(self) -> tuple[tuple[Position, ...], ...]:
+        """The dumps of each process, in order of time; processes in the order of the positions."""
         found: dict[int, list[Position]] = defaultdict(list)
         for position in self.positions:
             found[id(position.process or position.dump)].append(position)
@@ -103,7 +108,7 @@ def place_stacks(sources: Sequence[ParsedSource], identity: Identity) -> Stacks:
     owners = find_owners(sources, {file: hint.host for file, hint in files.items()})
     placer = _Placer(identity, owners, {file: hint.rank for file, hint in files.items()})
     positions = [placer.place(dump) for dump in sorted(dumps, key=_in_time)]
-    return Stacks(tuple(sorted(_counted(positions), key=_by_rank)))
+    return Stacks(tuple(sorted(_completed(_counted(positions)), key=_by_rank)))
 
 
 class _Placer:
@@ -165,14 +170,46 @@ class _Placer:
 
 
 def _counted(positions: Iterable[Position]) -> list[Position]:
-    """The same positions with the number of the dump of their process."""
-    seen: dict[int, int] = defaultdict(int)
+    """The same positions with the number of the dump of their process.
+
+    A dump with native frames and one without, or gdb's and py-bt's, are two views of one moment.
+    """
+    seen: dict[tuple[int, str, bool], int] = defaultdict(int)
     counted = []
     for position in positions:
-        key = id(position.process or position.dump)
+        key = (id(position.process or position.dump), position.dump.tool, position.native)
         counted.append(dataclasses.replace(position, round=seen[key]) if seen[key] else position)
         seen[key] += 1
     return counted
+
+
+def _completed(positions: list[Position]) -> list[Position]:
+    """Lets a dump with native frames tell what the same Python frames without them leave open."""
+    told: dict[tuple[int, tuple[tuple[str, int | None], ...]], Position] = {}
+    for position in positions:
+        if position.process is not None and position.pattern.startswith("native-"):
+            told[id(position.process), _python_frames(position)] = position
+    completed = []
+    for position in positions:
+        better = None
+        if position.state == "running" and not position.pattern and position.process is not None:
+            better = told.get((id(position.process), _python_frames(position)))
+        if better is not None and len(better.states) == len(position.states):
+            position = dataclasses.replace(  # noqa: PLW2901  one position takes the other's place
+                position,
+                state=better.state,
+                frame=better.frame,
+                states=better.states,
+                operation=better.operation,
+                pattern=better.pattern,
+            )
+        completed.append(position)
+    return completed
+
+
+def _python_frames(position: Position) -> tuple[tuple[str, int | None], ...]:
+    frames = position.thread.frames if position.thread is not None else ()
+    return tuple((frame.function, frame.line) for frame in frames if not frame.native)
 
 
 def _in_time(dump: ProcessDump) -> tuple[bool, float, list[tuple[int, str]], int]:

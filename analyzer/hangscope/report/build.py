@@ -7,6 +7,7 @@ from hangscope.model import CollectiveState, JobInfo, Report
 from hangscope.report.advice import advise
 from hangscope.report.inputs import DiagnosisView, JobView, StuckView
 from hangscope.report.rank_states import find_rank_states
+from hangscope.report.stack_states import find_stack_states, find_stack_tree
 from hangscope.report.story import tell_story
 from hangscope.report.times import iso_time
 
@@ -26,6 +27,8 @@ def build_report(job: JobView, diagnosis: DiagnosisView) -> Report:
         next_steps=advise(job, diagnosis),
         sources=job.sources,
         warnings=tuple(dict.fromkeys(job.warnings)),
+        stacks=find_stack_states(job.stacks),
+        stack_tree=find_stack_tree(job.stacks),
     )
 
 

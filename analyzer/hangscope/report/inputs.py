@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from hangscope.align.stacks import Stacks
 from hangscope.align.versions import Versions
 from hangscope.model import Event, Evidence, Finding, Line, SourceRecord
 
@@ -72,6 +73,8 @@ class JobView(Protocol):
     def versions(self) -> Versions: ...
     @property
     def stuck(self) -> Sequence[StuckView]: ...
+    @property
+    def stacks(self) -> Stacks: ...
     @property
     def sources(self) -> tuple[SourceRecord, ...]: ...
     @property

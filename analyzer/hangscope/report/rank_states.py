@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from hangscope.align.stacks import Position
 from hangscope.diagnose.catalogue import NO_FAULT_FOUND, causes
 from hangscope.model import Event, Finding, RankState, Role
 from hangscope.report.inputs import DiagnosisView, JobView, ProcessView
+from hangscope.report.stack_states import RANK_WORDS, SPECIFIC
 from hangscope.report.times import iso_time
 
 MAX_LISTED_RANKS = 65_536
@@ -28,12 +30,15 @@ _STATE_OF_CAUSE = {
 def find_rank_states(job: JobView, diagnosis: DiagnosisView) -> tuple[RankState, ...]:
     """One entry for every rank that the job has, whether it left something or not."""
     states = _States(job, diagnosis)
-    return tuple(_rank_state(rank, job.ranks.get(rank), states.of(rank)) for rank in listed_ranks(job))
+    stacks = job.stacks.last()
+    return tuple(
+        _rank_state(rank, job.ranks.get(rank), states.of(rank), stacks.get(rank)) for rank in listed_ranks(job)
+    )
 
 
 def listed_ranks(job: JobView) -> tuple[int, ...]:
     """Every rank that exists, by the world size or by being named."""
-    ranks = set(job.ranks)
+    ranks = {*job.ranks, *job.stacks.last()}
     for stuck in job.stuck:
         ranks.update(stuck.arrived, stuck.missing, stuck.differing)
     if job.world_size is not None and job.world_size <= MAX_LISTED_RANKS:
@@ -68,22 +73,26 @@ class _States:
         self._missing = {rank for stuck in job.stuck for rank in stuck.missing}
         self._waiting = {rank for stuck in job.stuck for rank in (*stuck.arrived, *stuck.differing)}
         self._suffering = set(diagnosis.verdict.affected_ranks)
+        self._stacks = {rank: RANK_WORDS.get(p.state, "") for rank, p in job.stacks.last().items()}
 
     def of(self, rank: int) -> str:
         if rank in self._told:
             return self._told[rank]
+        process = self._job.ranks.get(rank)
+        stands = self._stacks.get(rank, "")
+        if stands in SPECIFIC and (process is None or not _died(process)):
+            return stands
         if rank in self._missing and not (rank in self._waiting and self._verdict.cause == "group-order-deadlock"):
             return "missing"
         if rank in self._waiting or rank in self._suffering:
             return "waiting"
-        process = self._job.ranks.get(rank)
         if process is None:
-            return "unknown"
+            return stands or "unknown"
         if _died(process):
             return "dead"
         if _ended(process):
             return "finished"
-        return "running" if self._verdict.cause == NO_FAULT_FOUND else "unknown"
+        return stands or ("running" if self._verdict.cause == NO_FAULT_FOUND else "unknown")
 
 
 def _state_of(finding: Finding) -> str:
@@ -115,10 +124,12 @@ def _died(process: ProcessView) -> bool:
     )
 
 
-def _rank_state(rank: int, process: ProcessView | None, state: str) -> RankState:
+def _rank_state(rank: int, process: ProcessView | None, state: str, position: Position | None) -> RankState:
+    where = user_frame(process.events) if process is not None else None
+    if position is not None and position.own and not (process is not None and where and _died(process)):
+        where = position.where
     if process is None:
-        return RankState(rank, None, None, None, state, None, None)
-    where = user_frame(process.events)
+        return RankState(rank, position.host if position else None, None, None, state, where, None)
     return RankState(rank, process.host, process.pid, process.gpu, state, where, iso_time(process.last_time))
 
 

@@ -12,6 +12,8 @@ from hangscope.model import (
     RankState,
     Report,
     SourceRecord,
+    StackNode,
+    StackState,
     StoryStep,
 )
 from hangscope.report.printable import printable
@@ -32,6 +34,8 @@ def to_dict(report: Report) -> Plain:
         "findings": [_finding(finding) for finding in report.findings],
         "collectives": [_collective(state) for state in report.collectives],
         "ranks": [_rank(state) for state in report.ranks],
+        "stacks": [_stack(state) for state in report.stacks],
+        "stack_tree": [_node(node) for node in report.stack_tree],
         "story": [_step(step) for step in report.story],
         "next_steps": [_advice(step.text, step.command) for step in report.next_steps],
         "sources": [_source(source) for source in report.sources],
@@ -106,6 +110,34 @@ def _rank(state: RankState) -> Plain:
         "state": state.state,
         "where": _optional(state.where),
         "last_seen": state.last_seen,
+    }
+
+
+def _stack(state: StackState) -> Plain:
+    return {
+        "ranks": list(state.ranks),
+        "processes": [printable(name) for name in state.processes],
+        "count": state.count,
+        "role": state.role,
+        "state": state.state,
+        "operation": printable(state.operation) or None,
+        "activity": printable(state.activity) or None,
+        "where": _optional(state.where),
+        "frames": [printable(frame) for frame in state.frames],
+        "outlier": state.outlier,
+        "change": state.change or None,
+        "file": printable(state.at.file),
+        "line": state.at.line,
+    }
+
+
+def _node(node: StackNode) -> Plain:
+    """A frame and what it calls; `find_stack_tree` bounds the depth."""
+    return {
+        "frame": printable(node.frame),
+        "ranks": list(node.ranks),
+        "count": node.count,
+        "children": [_node(child) for child in node.children],
     }
 
 

@@ -50,8 +50,9 @@ def fold_hosts(names: Iterable[str]) -> str:
 
 
 def count_words(count: int, noun: str) -> str:
-    """``1 file``, ``1,024 files``."""
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+    """``1 file``, ``1,024 files``, ``2 processes``."""
+    ending = "" if count == 1 else "es" if noun.endswith("s") else "s"
+    return f"{count:,} {noun}{ending}"
 
 
 def size_words(size_bytes: int) -> str:

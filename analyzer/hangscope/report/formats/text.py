@@ -17,6 +17,7 @@ from hangscope.report.terminal.details import (
 )
 from hangscope.report.terminal.ranks import show_ranks
 from hangscope.report.terminal.screen import Screen
+from hangscope.report.terminal.stacks import show_stacks
 from hangscope.report.terminal.summary import one_line_verdict, show_further_steps, show_summary
 
 
@@ -30,6 +31,7 @@ def render(report: Report, stream: TextIO, options: RenderOptions) -> None:
     show_summary(screen, report)
     show_ranks(screen, report)
     show_collectives(screen, report)
+    show_stacks(screen, report)
     show_proof(screen, report)
     show_story(screen, report)
     show_other_findings(screen, report)
