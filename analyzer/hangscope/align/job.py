@@ -17,6 +17,7 @@ from hangscope.align.identity import Identity, Process, identify, writer_key
 from hangscope.align.limits import limits
 from hangscope.align.recorder_ranks import name_recordings
 from hangscope.align.recordings import Recordings, align_recordings
+from hangscope.align.stack_rows import StackRows
 from hangscope.align.stacks import Stacks, place_stacks
 from hangscope.align.versions import Versions, find_versions
 from hangscope.align.waits import Waits, follow_waits
@@ -143,7 +144,9 @@ def align(sources: Sequence[ParsedSource], unreadable: Sequence[SourceRecord] = 
     lost = frozenset(source.record.file for source in kept if source.block_buffered)
     recordings = align_recordings(kept, identity)
     printed = find_stuck_calls(calls, groups, lost)
-    tables = Tables(events.all, calls.frame, communicator_rows(groups), membership_rows(groups))
+    stacks = place_stacks(kept, identity)
+    rows = (communicator_rows(groups), membership_rows(groups), StackRows(stacks))
+    tables = Tables(events.all, calls.frame, *rows)
     return Job(
         tables=tables,
         events=events,
@@ -153,7 +156,7 @@ def align(sources: Sequence[ParsedSource], unreadable: Sequence[SourceRecord] = 
         duplicates=identity.duplicates,
         communicators=tuple(communicators),
         groups=tuple(groups),
-        stacks=place_stacks(kept, identity),
+        stacks=stacks,
         recordings=recordings,
         stuck=(*printed, *recordings.stuck),
         waits=follow_waits(printed),

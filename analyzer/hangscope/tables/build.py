@@ -20,8 +20,8 @@ _HOST_SOURCES = ("kernel", "scheduler")
 class Tables:
     """The DataFrames of one job. Columns: `hangscope.tables.SCHEMA`.
 
-    Attributes (built on first use): events, exceptions, environment, host_messages, stacks; calls, communicators and
-    memberships are filled by alignment.
+    Attributes (built on first use): events, exceptions, environment, host_messages; calls, communicators,
+    memberships and stacks are filled by alignment.
     """
 
     def __init__(
@@ -30,10 +30,13 @@ class Tables:
         calls: pd.DataFrame | None = None,
         communicators: Iterable[dict[str, object]] = (),
         memberships: Iterable[dict[str, object]] = (),
+        stacks: Iterable[dict[str, object]] = (),
     ) -> None:
         self._events = events
         self._communicators = list(communicators)
         self._memberships = list(memberships)
+        # kept as it comes: the frames of a thousand ranks become rows only when somebody asks for them
+        self._stacks = stacks
         self._calls = calls
 
     @functools.cached_property
@@ -98,8 +101,8 @@ class Tables:
 
     @functools.cached_property
     def stacks(self) -> pd.DataFrame:
-        """Stack dumps; not read yet, so empty."""
-        return frame("stacks", [])
+        """One row a frame of every thread of every stack dump."""
+        return frame("stacks", list(self._stacks))
 
 
 def _where(event: Event) -> dict[str, object]:

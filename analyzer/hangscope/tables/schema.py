@@ -96,14 +96,23 @@ SCHEMA: dict[str, tuple[Column, ...]] = {
     ),
     "stacks": (
         *_WHERE,
+        Column("tool", "str", "what took the dump: py-spy, faulthandler, pystack, gdb or py-bt"),
+        Column("round", "Int64", "0 for the first dump of the process, 1 for the next"),
+        Column(
+            "role", "str", "rank, loader, checkpoint, child, launcher or helper; children carry their parent's rank"
+        ),
         Column("thread", "str", "name or id of the thread"),
+        Column("activity", "str", "idle or active, as the tool says"),
+        Column("state", "str", "what the thread does"),
+        Column("decides", "boolean", "the thread that tells what the process does"),
         Column("depth", "Int64", "0 is the innermost frame"),
         Column("function", "str", "function of the frame"),
-        Column("code_file", "str", "its source file"),
+        Column("code_file", "str", "its source file, or the library of a native frame"),
         Column("code_line", "Int64", "its line there"),
+        Column("native", "boolean", "a frame of C or C++ code"),
     ),
 }
-"""Table name -> columns. Stack dumps are not read yet; the table is there and empty."""
+"""Table name -> columns."""
 
 
 def frame(table: str, rows: list[dict[str, object]]) -> pd.DataFrame:
