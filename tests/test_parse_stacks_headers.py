@@ -30,6 +30,8 @@ FAULT = 'Current thread 0x00007f00 (most recent call first):\n  File "t.py", lin
         ("+ gdb -p 4711 -batch -ex bt", None, 4711, None),
         ("$ pystack remote 4712", None, 4712, None),
         ("==> node02/rank5.txt <==", 5, None, "node02"),
+        ("rank: 5, local_rank: 1, host: foo", 5, None, "foo"),
+        ("Failed to execute [py-spy dump -p 99]", None, 99, None),
         ("*** worker-3 ***", None, None, "worker-3"),
     ],
 )
@@ -59,10 +61,29 @@ def test_a_rule_says_nothing() -> None:
     assert read_header("-" * 40) == Header()
 
 
-def test_times() -> None:
-    header = read_header("### Sun Nov 29 17:10:21 UTC 2026")
+@pytest.mark.parametrize(
+    "date",
+    [
+        "Sun Nov 29 17:10:21 UTC 2026",
+        "Sun Nov 29 05:10:21 PM UTC 2026",
+        "Sun 29 Nov 2026 05:10:21 PM UTC",
+        "### 2026-11-29T17:10:21",
+    ],
+)
+def test_dates(date: str) -> None:
+    header = read_header(date)
     assert header is not None
     assert header.time == 1795972221.0
+    first, second = read(f"{date}\ngpu-node-17\n{SPY}\n{SPY.replace('77', '78')}")
+    assert (first.time, first.line.host) == (second.time, second.line.host) == (1795972221.0, "gpu-node-17")
+
+
+def test_twelve_o_clock() -> None:
+    headers = [read_header(f"Sun Nov 29 12:10:21 {half} UTC 2026") for half in ("AM", "PM")]
+    assert [header and header.time for header in headers] == [1795911021.0, 1795954221.0]
+
+
+def test_times() -> None:
     assert read_one(f"=== 2026-11-29 17:10:21 rank 4 ===\n{SPY}").time == 1795972221.0
     assert read_one(SPY, "stacks_20261129_171021.txt").time == 1795972221.0
 

@@ -222,6 +222,14 @@ def test_failures(text: str, pid: int | None, error: str) -> None:
     assert (dump.tool, dump.pid, dump.threads, dump.error) == ("py-spy", pid, [], error)
 
 
+def test_failures_one_after_another() -> None:
+    assert [dump.error for dump in read(f"{NO_EXECUTABLE}\n{NO_PYTHON}\n{STOPPED}")] == [
+        NO_EXECUTABLE,
+        NO_PYTHON,
+        "Error: Failed to suspend process; Reason: EPERM: Operation not permitted",
+    ]
+
+
 def test_a_dump_that_breaks_off() -> None:
     dump = read_one(ONE.replace("Thread 4901", "Error: Failed to copy PyFrameObject\nThread 4901"))
     assert dump.error == "Error: Failed to copy PyFrameObject"

@@ -18,9 +18,9 @@ _RANK = re.compile(
     re.IGNORECASE,
 )
 _PID = re.compile(r"(?<![A-Za-z_])(?:pid|process(?: id)?)\s{0,3}[=:#]?\s{0,3}\(?(\d{1,10})\b", re.IGNORECASE)
-_COMMAND = re.compile(r"(?:^|[\s/;(])(?:py-spy|pystack|gdb|cuda-gdb|pstack|gstack|eu-stack)\s(?P<arguments>.*)")
+_COMMAND = re.compile(r"(?:^|[\s/;(\[])(?:py-spy|pystack|gdb|cuda-gdb|pstack|gstack|eu-stack)\s(?P<arguments>.*)")
 _COMMAND_PID = re.compile(
-    r"(?:^|\s)(?:-p|--pid|attach|remote|-p=|--pid=)[\s=]{0,2}(\d{1,10})\b|\s(\d{2,10})\s*(?:$|[>|;&])"
+    r"(?:^|\s)(?:-p|--pid|attach|remote|-p=|--pid=)[\s=]{0,2}(\d{1,10})\b|\s(\d{2,10})\s*(?:$|[>|;&\]])"
 )
 _HOST = re.compile(
     r"https?://(?P<url>[A-Za-z][\w.-]*)(?=[:/\s])|(?<![A-Za-z_-])host(?:name)?\s{0,3}[=:]?\s{0,3}(?P<host>[A-Za-z][\w.-]*)"
@@ -43,7 +43,12 @@ _FILE = re.compile(r"==> (?P<file>.+) <==|:{4,}|(?P<bare>^[\w./-]+\.(?:txt|log|o
 _NO_HEADER = re.compile(r"[\[\]{}'\"%]|\d\.\d")
 _RULE = re.compile(r"[\s=#*~+_:<>|-]*$")
 _ISO = re.compile(r"(20\d\d)-(\d\d)-(\d\d)[T _](\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))?")
-_DATE = re.compile(r"\b([A-Z][a-z]{2}) {1,2}(\d{1,2}) (\d\d:\d\d:\d\d)(?: [AP]M)?(?: [A-Z]{3,5})? (20\d\d)\b")
+# date(1), in the two orders of its locales
+_DATE = re.compile(
+    r"(?:\b[A-Z][a-z]{2},? {1,2})?(?:\b(?P<month>[A-Z][a-z]{2}) {1,2}(?P<day>\d{1,2})"
+    r"|\b(?P<day2>\d{1,2}) (?P<month2>[A-Z][a-z]{2}) (?P<year2>20\d\d)),? (?P<clock>\d\d:\d\d:\d\d)"
+    r"(?P<half> [AP]M)?(?: [A-Z]{3,5})?(?: (?P<year>20\d\d)\b)?"
+)
 # words of which a header may consist besides the names and numbers
 _FILLER = frozenset(
     [
@@ -63,11 +68,13 @@ _FILLER = frozenset(
         "gpu",
         "host",
         "hostname",
+        "local_rank",
         "localhost",
         "id",
         "local",
         "main",
         "node",
+        "node_rank",
         "of",
         "on",
         "pid",
@@ -234,6 +241,14 @@ def _time(text: str) -> float | None:
     if iso:
         return moment(int(iso[1]), int(iso[2]), int(iso[3]), iso[4], iso[5] or "")
     date = _DATE.search(text)
-    if date and month_number(date[1]):
-        return moment(int(date[4]), month_number(date[1]), int(date[2]), date[3])
-    return None
+    year = date and (date["year"] or date["year2"])
+    if not date or not year:
+        return None
+    time = moment(
+        int(year), month_number(date["month"] or date["month2"]), int(date["day"] or date["day2"]), date["clock"]
+    )
+    if time is None or not date["half"]:
+        return time
+    # twelve o'clock is the first hour of its half
+    hour = int(date["clock"][:2])
+    return time + (12 * 3600 if date["half"] == " PM" else 0) - (12 * 3600 if hour == 12 else 0)

@@ -160,7 +160,8 @@ class Reader:
     # -- failures ----------------------------------------------------------------------------------
 
     def _error(self, line: Line, text: str) -> None:
-        if not self._begin_pending(line) and self._builder.dump is None:
+        dump = self._builder.dump
+        if not self._begin_pending(line) and (dump is None or (dump.error and not dump.threads)):
             self._builder.begin(TOOL, line)
         self._builder.failed(text)
         self._failing = True
