@@ -93,6 +93,18 @@ def test_one_session_after_another() -> None:
     assert [len(thread.frames) for thread in dumps[0].threads] == [2]
 
 
+def test_a_header_holds_for_the_whole_session() -> None:
+    noise = "".join(f"[New LWP {number}]\n" for number in range(30))
+    session = GDB.replace("[Inferior", PY_BT + "[Inferior")
+    dumps = read(f"=== rank 3 (node02) ===\n{noise}{session}\n=== rank 4 (node03) ===\n{noise}{session}")
+    assert [(dump.tool, dump.line.rank, dump.line.host) for dump in dumps] == [
+        ("gdb", 3, "node02"),
+        ("py-bt", 3, "node02"),
+        ("gdb", 4, "node03"),
+        ("py-bt", 4, "node03"),
+    ]
+
+
 def test_py_bt() -> None:
     dump = read_one(PY_BT)
     [thread] = dump.threads

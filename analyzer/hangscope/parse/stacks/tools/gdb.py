@@ -7,6 +7,7 @@ import re
 
 from hangscope.model import Frame, Line, ProcessDump
 from hangscope.parse.stacks.builder import MAX_NAME, Builder, Step
+from hangscope.parse.stacks.headers import Header
 from hangscope.parse.stacks.native import split_native
 
 NATIVE_TOOL = "gdb"
@@ -63,6 +64,7 @@ class Reader:
         self._builder = builder
         self._session: list[ProcessDump] = []
         self._pid: int | None = None
+        self._header: Header | None = None
         self._head: tuple[Line, str, str] | None = None
         self._wrapped: tuple[Line, str] | None = None
         self._last = -1
@@ -91,8 +93,11 @@ class Reader:
             return Step.BODY
         if _END.match(text):
             return Step.BODY
+        if not _NOISE.match(text):
+            return Step.LEFT
+        self._hold_header(line)
         # others say such things, too
-        return Step.HEAD if _NOISE.match(text) else Step.LEFT
+        return Step.HEAD
 
     def close(self) -> None:
         """Forgets what was open."""
@@ -100,7 +105,7 @@ class Reader:
         self._builder.end_thread()
         self._name_by_main()
         self._session = []
-        self._pid = self._head = None
+        self._pid = self._head = self._header = None
         self._last, self._python = -1, False
 
     # -- heads -------------------------------------------------------------------------------------
@@ -131,16 +136,19 @@ class Reader:
         number, name = head[1:] if head else ("", "")
         seen = head is not None and dump is not None and any(t.thread == number for t in dump.threads)
         if dump is None or dump.tool != tool or seen or (dump.error and not dump.threads):
-            self._builder.begin(tool, start, self._pid)
-            self._session.append(self._require())
+            self._begin(tool, start, self._pid)
         self._builder.thread(start, number, name)
 
-    def _require(self) -> ProcessDump:
-        dump = self._builder.dump
-        if dump is None:  # pragma: no cover
-            message = "a dump was begun"
-            raise RuntimeError(message)
-        return dump
+    def _begin(self, tool: str, line: Line, pid: int | None) -> None:
+        header = self._hold_header(line)
+        self._builder.headers.give(header, line)
+        self._session.append(self._builder.begin(tool, line, pid))
+
+    def _hold_header(self, line: Line) -> Header:
+        """What stands in front of a session holds for all its dumps; a hundred lines of noise may come between."""
+        if self._header is None:
+            self._header = self._builder.headers.take(line)
+        return self._header
 
     def _begin_python(self, line: Line) -> None:
         self._open(line, PYTHON_TOOL)
@@ -154,12 +162,12 @@ class Reader:
                     self._builder.shelf.name_process(dump, pid)
             self._builder.end()
             self._session = []
-            self._pid = None
+            self._pid = self._header = None
         else:
             self._builder.end()
             self._name_by_main()
             self._session = []
-            self._pid = pid
+            self._pid, self._header = pid, None
         return Step.BODY
 
     def _name_by_main(self) -> None:
@@ -228,8 +236,7 @@ class Reader:
     def _error(self, line: Line, text: str) -> Step:
         if self._builder.dump is None or not self._builder.dump.error:
             found = _ERROR_PID.search(text)
-            self._builder.begin(NATIVE_TOOL, line, int(found[1]) if found else self._pid)
-            self._session.append(self._require())
+            self._begin(NATIVE_TOOL, line, int(found[1]) if found else self._pid)
         self._builder.failed(text)
         return Step.HEAD
 
