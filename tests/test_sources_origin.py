@@ -58,3 +58,23 @@ def test_number_that_python_refuses_is_no_hint() -> None:
     digits = "9" * 5000
     assert hints(f"attempt_{digits}/0/stderr.log").attempt is None
     assert hints(f"nccl.node01.{digits}.log").pid is None
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("stacks/stack_node01_3.txt", FileHints(local_rank=3, host="node01")),
+        ("py-spy-node02-1.txt", FileHints(local_rank=1, host="node02")),
+        ("node01-gpu5.txt", FileHints(local_rank=5, host="node01")),
+        ("stack_node01.txt", FileHints(host="node01")),
+        ("node01_2.txt", FileHints(host="node01_2")),
+        ("pyspy/rank1-native.txt", FileHints(rank=1)),
+        ("pyspy/node01-rank1.txt", FileHints(rank=1, host="node01")),
+        ("py-spy-rank0.txt", FileHints(rank=0)),
+        ("node02-agent.txt", FileHints(host="node02")),
+        ("node01-18967.txt", FileHints(host="node01", pid=18967)),
+        ("rank2.before.txt", FileHints(rank=2)),
+    ],
+)
+def test_names_of_stack_dumps(name: str, expected: FileHints) -> None:
+    assert hints(name) == expected

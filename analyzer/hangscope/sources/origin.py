@@ -33,6 +33,12 @@ _NOISE = re.compile(
     re.IGNORECASE,
 )
 _PID = re.compile(r"\d{4,7}$")
+# stack_node01_3.txt, node01-gpu3.txt: a host's dumps, numbered as its processes are
+_STACK_ON_HOST = re.compile(
+    r"(?:(?:stacks?|py-?spy|pystack|gdb|dump|bt|backtrace|trace)[-_.](?P<host>[A-Za-z][\w.-]*?)[-_](?:gpu|local|lr)?"
+    r"|(?P<named>[A-Za-z][\w.-]*?)[-_](?:gpu|lr))(?P<local>\d{1,2})",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +71,11 @@ def hints(name: str) -> FileHints:
     if rank is None:
         rank = _number(_SLURM_TASK, [stem], whole=[])
     host, pid = _host_in(base)
+    numbered = _STACK_ON_HOST.fullmatch(stem)
+    if numbered and rank is None and local_rank is None:
+        named = numbered["host"] or numbered["named"]
+        if _HOST.search(named):
+            host, local_rank = named, int(numbered["local"])
     for folder in reversed(folders):
         # a folder is a host's only when it is named after nothing else
         if host is None and _host_in(folder)[0] == folder:
