@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from hangscope.align.attached import what_was_refused
 from hangscope.align.attempts import last_attempt
-from hangscope.align.calls import CallTable, number_calls
-from hangscope.align.collectives import StuckCall, find_stuck_calls
+from hangscope.align.calls import CallTable
+from hangscope.align.collectives import StuckCall
 from hangscope.align.copies import without_copies
 from hangscope.align.groups import Communicator, Group, find_communicators, find_groups
 from hangscope.align.grouptables import communicator_rows, membership_rows
@@ -139,14 +139,12 @@ def align(sources: Sequence[ParsedSource], unreadable: Sequence[SourceRecord] = 
     groups = find_groups(communicators, identity.world_size)
     events = EventIndex(sorted((event for source in kept for event in source.events), key=_order))
     versions = find_versions(events)
-    mixed = isinstance(versions.nccl, tuple)
-    calls = number_calls(kept, identity.by_writer, identity.processes, communicators, groups, mixed_versions=mixed)
     lost = frozenset(source.record.file for source in kept if source.block_buffered)
+    calls, printed = _compare_calls(kept, identity, communicators, groups, versions=versions, lost_tails=lost)
     recordings = align_recordings(kept, identity)
-    printed = find_stuck_calls(calls, groups, lost)
     stacks = place_stacks(kept, identity)
     rows = (communicator_rows(groups), membership_rows(groups), StackRows(stacks))
-    tables = Tables(events.all, calls.frame, *rows)
+    tables = Tables(events.all, calls.numbered, *rows)
     return Job(
         tables=tables,
         events=events,
@@ -177,6 +175,27 @@ def align(sources: Sequence[ParsedSource], unreadable: Sequence[SourceRecord] = 
         by_writer=identity.by_writer,
         _owner=owner,
     )
+
+
+def _compare_calls(
+    sources: Sequence[ParsedSource],
+    identity: Identity,
+    communicators: list[Communicator],
+    groups: list[Group],
+    *,
+    versions: Versions,
+    lost_tails: frozenset[str],
+) -> tuple[CallTable, list[StuckCall]]:
+    """NCCL's call lines, numbered, and the calls at which ranks part; most jobs print none."""
+    if not any(len(source.calls) for source in sources):
+        return CallTable(identity.processes), []
+    # pandas takes longer to import than all the rest of an analysis without calls
+    from hangscope.align.numbering import number_calls
+    from hangscope.align.partings import find_stuck_calls
+
+    mixed = isinstance(versions.nccl, tuple)
+    calls = number_calls(sources, identity.by_writer, identity.processes, communicators, groups, mixed_versions=mixed)
+    return calls, find_stuck_calls(calls, groups, lost_tails)
 
 
 def _fill_in(sources: Iterable[ParsedSource], identity: Identity) -> dict[int, Process]:

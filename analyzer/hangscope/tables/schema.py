@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import pandas as pd
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +123,8 @@ def frame(table: str, rows: list[dict[str, object]]) -> pd.DataFrame:
     Raises:
         KeyError: no such table.
     """
+    import pandas as pd
+
     columns = SCHEMA[table]
     data = {c.name: pd.Series([row.get(c.name) for row in rows], dtype=_dtype(c.dtype)) for c in columns}
     return pd.DataFrame(data)

@@ -1,0 +1,277 @@
+"""Compares the numbered calls of each group's ranks, and finds the first at which they part."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+
+import numpy as np
+
+from hangscope.align.calls import OPS, Call, CallTable
+from hangscope.align.collectives import Parting, StuckCall
+from hangscope.align.groups import Communicator, Group
+from hangscope.align.numbering import Ints
+from hangscope.model import Evidence
+
+_LOOK_AHEAD = 8
+
+
+def find_stuck_calls(table: CallTable, groups: list[Group], lost_tails: frozenset[str]) -> list[StuckCall]:
+    """The first call of every group at which its ranks part, if they do.
+
+    Args:
+        table: the numbered calls.
+        groups: the communicators.
+        lost_tails: files whose last lines are known to be lost (block-buffered output).
+    """
+    if table.frame.empty:
+        return []
+    finder = _Finder(table, lost_tails)
+    stuck = [call for group in groups if (call := finder.parting(group)) is not None]
+    for group in groups:
+        stuck.extend(finder.unmatched(group))
+    return stuck
+
+
+class _Finder:
+    def __init__(self, table: CallTable, lost_tails: frozenset[str]) -> None:
+        self._table = table
+        self._lost = lost_tails
+        frame = table.frame
+        member, p2p = frame["member"].to_numpy(), frame["p2p"].to_numpy()
+        rows = np.flatnonzero(~p2p)
+        order = rows[np.argsort(member[rows], kind="stable")]
+        starts = np.searchsorted(member[order], np.arange(len(table.members) + 1))
+        self._rows = {id(m): order[starts[i] : starts[i + 1]] for i, m in enumerate(table.members)}
+        _, firsts = np.unique(member, return_index=True)
+        counts = frame["op_count"].to_numpy()
+        self._first_count = {id(table.members[member[row]]): int(counts[row]) for row in firsts}
+        self._signature: Ints = frame["signature"].to_numpy()
+        self._callers = {id(table.processes[i]) for i in np.unique(frame["process"].to_numpy())}
+
+    def _calls_of(self, member: Communicator) -> Ints:
+        rows = self._rows.get(id(member))
+        return rows if rows is not None else np.empty(0, dtype=np.int64)
+
+    def _from_the_start(self, group: Group) -> list[Communicator]:
+        """The members whose first call is known to be their first; calls of the others cannot be numbered.
+
+        Where no init line stands at all (NCCL_DEBUG_SUBSYS=COLL), a teardown line shows that init lines are printed
+        and lost, and so does a first opCount above 0: it begins at 0 in every version.
+        """
+        begun = [m for m in group.members if m.start is not None or m.complete is not None]
+        if begun:
+            return begun
+        lost = any(m.ended is not None or self._first_count.get(id(m), 0) > 0 for m in group.members)
+        return [] if lost else group.members
+
+    def _ranked(self, group: Group) -> dict[int, Communicator]:
+        """Global rank -> member. A member without a call counts only when its process shows NCCL's INFO lines."""
+        members = {}
+        for member in self._from_the_start(group):
+            rank = member.process.rank
+            if rank is not None and (id(member.process) in self._callers or member.complete is not None):
+                members[rank] = member
+        return members
+
+    def parting(self, group: Group) -> StuckCall | None:
+        members = self._ranked(group)
+        calls = {rank: self._calls_of(m) for rank, m in members.items()}
+        if len(calls) < 2 or not any(len(rows) for rows in calls.values()):
+            return None
+        longest = max(len(rows) for rows in calls.values())
+        shortest = min(len(rows) for rows in calls.values())
+        differs = self._first_difference(list(calls.values()), longest)
+        if differs is not None and differs < longest:
+            return self._mismatch(group, calls, differs)
+        if shortest == longest or self._all_ended(members):
+            return None
+        return self._missing(group, members, calls, shortest)
+
+    def _all_ended(self, members: dict[int, Communicator]) -> bool:
+        """Every rank destroyed this communicator: the calls completed, whatever lines are lost."""
+        return all(m.ended is not None and m.end_action != "Abort" for m in members.values())
+
+    def _first_difference(self, calls: list[Ints], longest: int) -> int | None:
+        """The first call number at which two ranks called different things."""
+        grid = np.full((len(calls), longest), -1, dtype=np.int64)
+        for i, rows in enumerate(calls):
+            grid[i, : len(rows)] = self._signature[rows]
+        high = grid.max(axis=0)
+        low = np.where(grid < 0, high, grid).min(axis=0)
+        found = np.flatnonzero(low != high)
+        return int(found[0]) if len(found) else None
+
+    def _missing(self, group: Group, members: dict[int, Communicator], calls: dict[int, Ints], seq: int) -> StuckCall:
+        missing = tuple(sorted(rank for rank, rows in calls.items() if len(rows) <= seq))
+        arrived = tuple(sorted(rank for rank in calls if rank not in missing))
+        waiting = self._call(calls[arrived[0]], seq)
+        evidence = [
+            self._call(calls[rank], len(calls[rank]) - 1).evidence(f"rank {rank}'s last call here")
+            for rank in missing[:3]
+            if len(calls[rank])
+        ]
+        evidence += [
+            self._call(calls[rank], seq).evidence(f"rank {rank} made the call and waits") for rank in arrived[:6]
+        ]
+        files = {file for rank in missing for file in members[rank].process.files}
+        return StuckCall(
+            group=group.name,
+            group_size=group.size,
+            members=tuple(sorted(calls)),
+            seq=seq,
+            op=OPS.get(waiting.op, waiting.op),
+            arrived=arrived,
+            missing=missing,
+            differing={},
+            parting=Parting.MISSING,
+            odd=missing,
+            reliable=not (files & self._lost),
+            expected=waiting.describe(),
+            evidence=tuple(evidence),
+        )
+
+    def _call(self, rows: Ints, seq: int) -> Call:
+        return self._table.call(int(rows[seq]))
+
+    # --- different calls --------------------------------------------------------------------------------
+
+    def _mismatch(self, group: Group, calls: dict[int, Ints], seq: int) -> StuckCall:
+        present = {rank: rows for rank, rows in calls.items() if len(rows) > seq}
+        signatures = {rank: int(self._signature[rows[seq]]) for rank, rows in present.items()}
+        votes = Counter(signatures.values())
+        top = max(votes.values())
+        leaders = [s for s, n in votes.items() if n == top]
+        tie = len(leaders) > 1
+        # without a majority the lowest rank is taken as the reference: something has to be
+        common = signatures[min(signatures)] if tie else leaders[0]
+        odd = tuple(sorted(rank for rank, s in signatures.items() if s != common))
+        normal = tuple(sorted(rank for rank, s in signatures.items() if s == common))
+        missing = tuple(sorted(rank for rank in calls if rank not in present))
+        right, wrong = self._call(calls[normal[0]], seq), self._call(calls[odd[0]], seq)
+        parting, odd = self._how(calls, normal, odd, seq, tie=tie)
+        evidence = [
+            self._call(calls[r], seq).evidence(f"rank {r} called this instead") for r in odd[:4] if r in present
+        ]
+        evidence += [
+            self._call(calls[r], seq).evidence(f"call {seq} of rank {r}") for r in sorted(present) if r not in odd
+        ][:6]
+        if parting is Parting.SKIPPED:
+            evidence += self._twins(calls[normal[0]], seq)
+        return StuckCall(
+            group=group.name,
+            group_size=group.size,
+            members=tuple(sorted(calls)),
+            seq=seq,
+            op=OPS.get(right.op, right.op),
+            arrived=tuple(r for r in sorted(present) if r not in odd),
+            missing=missing,
+            differing={r: self._call(calls[r], seq).describe() for r in odd if r in present},
+            parting=parting,
+            odd=odd,
+            tie=tie,
+            expected=right.describe(),
+            found=wrong.describe(),
+            evidence=tuple(evidence),
+        )
+
+    def _twins(self, rows: Ints, seq: int) -> list[Evidence]:
+        """The first call just like the one left out: which of several equal calls was left out, lines cannot tell."""
+        signature = self._signature[rows]
+        first = int(np.flatnonzero(signature == signature[seq])[0])
+        return [self._call(rows, first).evidence(f"call {first} is the same as call {seq}")] if first < seq else []
+
+    def _how(
+        self,
+        calls: dict[int, Ints],
+        normal: tuple[int, ...],
+        odd: tuple[int, ...],
+        seq: int,
+        *,
+        tie: bool,
+    ) -> tuple[Parting, tuple[int, ...]]:
+        """Names the kind of difference: a call left out or made in addition, else another operation or size."""
+        reference = self._longest(calls, normal)
+        other = self._longest(calls, odd)
+        if self._continues(other, seq, reference, seq):
+            return Parting.SKIPPED, odd
+        if self._continues(reference, seq, other, seq):
+            return (Parting.SKIPPED, normal) if tie and len(odd) == len(normal) else (Parting.EXTRA, odd)
+        right, wrong = self._call(calls[normal[0]], seq), self._call(calls[odd[0]], seq)
+        same = (right.op, right.root, right.redop) == (wrong.op, wrong.root, wrong.redop)
+        return (Parting.SIZE if same else Parting.OPERATION), odd
+
+    def _longest(self, calls: dict[int, Ints], ranks: tuple[int, ...]) -> Ints:
+        return self._signature[max((calls[rank] for rank in ranks), key=len)]
+
+    def _continues(self, one: Ints, at: int, whole: Ints, start: int) -> bool:
+        """Whether `one` from `at` on is what `whole` does a few calls after `start` (so `one` left these calls out)."""
+        rest = one[at : at + _LOOK_AHEAD]
+        if not len(rest):
+            return False
+        for shift in range(1, _LOOK_AHEAD + 1):
+            there = whole[start + shift : start + shift + len(rest)]
+            if not len(there):
+                return False
+            if np.array_equal(rest[: len(there)], there):
+                return True
+        return False
+
+    # --- point to point ---------------------------------------------------------------------------------
+
+    def unmatched(self, group: Group) -> list[StuckCall]:
+        """Pairs of a group in which one side made more sends (or receives) than the other made receives (sends)."""
+        frame = self._table.frame
+        known = self._from_the_start(group)
+        members = {m.group_rank if m.group_rank is not None else m.process.rank: m for m in known}
+        places = {id(m): i for i, m in enumerate(self._table.members)}
+        mine = {places[id(m)]: rank for rank, m in members.items() if id(m) in places}
+        rows = np.flatnonzero(frame["p2p"].to_numpy() & frame["member"].isin(list(mine)).to_numpy())
+        if not len(rows):
+            return []
+        lanes: dict[tuple[int, int, str], list[int]] = defaultdict(list)
+        for row, member, op, peer in zip(
+            rows,
+            frame["member"].to_numpy()[rows],
+            frame["op"].astype(str).to_numpy()[rows],
+            frame["root"].to_numpy()[rows],
+            strict=True,
+        ):
+            me = mine[int(member)]
+            if me is not None:
+                pair = (me, int(peer)) if op == "Send" else (int(peer), me)
+                lanes[*pair, op].append(int(row))
+        found = []
+        for sender, receiver in sorted({(s, r) for s, r, _ in lanes}):
+            sends, receives = lanes.get((sender, receiver, "Send"), []), lanes.get((sender, receiver, "Recv"), [])
+            if len(sends) != len(receives) and sender in members and receiver in members:
+                found.append(self._pair(group, members[sender], members[receiver], sends, receives))
+        return [call for call in found if call is not None]
+
+    def _pair(
+        self, group: Group, sender: Communicator, receiver: Communicator, sends: list[int], receives: list[int]
+    ) -> StuckCall | None:
+        waiter, peer = (sender, receiver) if len(sends) > len(receives) else (receiver, sender)
+        rank, other = waiter.process.rank, peer.process.rank
+        if rank is None or other is None or (waiter.ended is not None and peer.ended is not None):
+            return None
+        seq = min(len(sends), len(receives))
+        more = sends if waiter is sender else receives
+        call = self._table.call(more[seq])
+        op, wanted = ("send", "recv") if waiter is sender else ("recv", "send")
+        lost = set(peer.process.files) & self._lost
+        return StuckCall(
+            group=group.name,
+            group_size=group.size,
+            members=tuple(sorted((rank, other))),
+            seq=seq,
+            op=op,
+            arrived=(rank,),
+            missing=(other,),
+            differing={},
+            parting=Parting.P2P,
+            odd=tuple(sorted((rank, other))),
+            reliable=not lost,
+            expected=f"{op} number {seq + 1} between rank {rank} and rank {other}",
+            found=f"no {wanted} on rank {other}",
+            evidence=(call.evidence(f"rank {rank} waits in this {op}; rank {other} made no matching {wanted}"),),
+        )
