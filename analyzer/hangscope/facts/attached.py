@@ -14,6 +14,9 @@ KINDS = {
     "attached_files_used_up": FactKind(
         ("open_files", "open_files_limit"), "A live process has as many files open as it may."
     ),
+    "attached_log_grows": FactKind(
+        ("log_bytes", "over_s"), "All ranks of a live job write to logs that grew between two looks."
+    ),
     "attached_cgroup_frozen": FactKind((), "The cgroup freezer holds a live job's processes."),
     "attached_memory_kills": FactKind(
         ("oom_kills", "limit_bytes", "used_bytes"),
@@ -40,12 +43,34 @@ def find(job: Job) -> Iterator[Fact]:
         if event.number("round") == 2 and limit and used >= _USED_UP * limit:
             fields: dict[str, Value] = {"open_files": used, "open_files_limit": limit}
             yield ranks.fact("attached_files_used_up", fields, event, f"{used} of {limit} files are open")
+    yield from _growing_logs(job)
     for event in job.events.of("attach_memory"):
         if event.number("frozen"):
             yield ranks.fact("attached_cgroup_frozen", {}, event, "frozen")
         if event.number("oom_kills"):
             counts = {name: event.fields.get(name) for name in KINDS["attached_memory_kills"].fields}
             yield ranks.fact("attached_memory_kills", counts, event, "counted by the cgroup since it was made")
+
+
+def _growing_logs(job: Job) -> Iterator[Fact]:
+    """One fact when the log of every rank grows; ranks may share one."""
+    seen = [event for event in job.events.of("attach_process") if event.fields.get("role") == "rank"]
+    grown = {
+        (event.host, event.number("process")): event
+        for event in job.events.of("attach_progress")
+        if event.number("log_bytes")
+    }
+    growing = [grown[key] for event in seen if (key := (event.host, event.number("process"))) in grown]
+    if not growing or len(growing) < len(seen):
+        return
+    most = max(growing, key=lambda event: event.number("log_bytes") or 0)
+    yield Fact(
+        "attached_log_grows",
+        {name: most.fields.get(name) for name in KINDS["attached_log_grows"].fields},
+        tuple(sorted(rank for event in seen if (rank := event.number("rank")) is not None)),
+        tuple(sorted({event.host for event in growing if event.host})),
+        evidence=(evidence_of(most, "written between the two looks"),),
+    )
 
 
 class _Ranks:

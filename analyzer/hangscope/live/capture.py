@@ -163,10 +163,11 @@ class _Capture:
         try:
             with ThreadPoolExecutor(max_workers=min(16, 2 * (os.cpu_count() or 1))) as pool:
                 begin = time.monotonic()
-                before = records.cpu_times(self._job.targets)
+                before = records.read_paces(self._job.targets)
                 self._look(1, pool)
                 self._wait(begin)
-                self._lines += records.describe_progress(before, self._job.targets, time.monotonic() - begin)
+                now = records.read_paces(self._job.targets)
+                self._lines += records.describe_progress(before, now, time.monotonic() - begin)
                 self._look(2, pool)
             self._fetch_recordings()
             self._copy_logs()

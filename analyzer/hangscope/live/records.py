@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 from hangscope.live import host, procfs
 from hangscope.live.processes import LiveJob, Target
@@ -61,18 +64,54 @@ def describe_use(targets: Iterable[Target], round_number: int) -> Iterator[str]:
         )
 
 
-def describe_progress(before: dict[int, float], targets: Iterable[Target], over_s: float) -> Iterator[str]:
-    """CPU time that each process used between the two rounds."""
-    for target in targets:
-        one = procfs.read_stat(target.pid)
-        if one is not None and target.pid in before:
-            yield f"{MARK} progress pid={one.pid} cpu_s={max(0.0, one.cpu_s - before[one.pid]):.2f} over_s={over_s:.1f}"
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How far a process has come, by signs that only grow.
+
+    Attributes:
+        cpu_s: CPU time.
+        switches: how often its main thread has waited for something; it stays as it is while one wait lasts.
+        logs: sizes of the files that its standard output and error go to, by device and number.
+    """
+
+    cpu_s: float
+    switches: int | None
+    logs: Mapping[tuple[int, int], int]
 
 
-def cpu_times(targets: Iterable[Target]) -> dict[int, float]:
-    """CPU time so far by process id."""
-    found = (procfs.read_stat(target.pid) for target in targets)
-    return {one.pid: one.cpu_s for one in found if one is not None}
+def read_paces(targets: Iterable[Target]) -> dict[int, Pace]:
+    """The paces by process id."""
+    return {target.pid: pace for target in targets if (pace := _pace(target.pid)) is not None}
+
+
+def _pace(pid: int) -> Pace | None:
+    one = procfs.read_stat(pid)
+    if one is None:
+        return None
+    status = procfs.read_text(procfs.PROC / str(pid) / "task" / str(pid) / "status") or ""
+    waits = re.search(r"^voluntary_ctxt_switches:\s*(\d+)", status, re.MULTILINE)
+    logs: dict[tuple[int, int], int] = {}
+    for descriptor in (1, 2):
+        found = procfs.regular_file(pid, descriptor)
+        if found is not None:
+            with contextlib.suppress(OSError):
+                seen = found.stat()
+                logs[seen.st_dev, seen.st_ino] = seen.st_size
+    return Pace(one.cpu_s, int(waits[1]) if waits else None, logs)
+
+
+def describe_progress(before: Mapping[int, Pace], now: Mapping[int, Pace], over_s: float) -> Iterator[str]:
+    """What each process did between the two looks."""
+    for pid, last in now.items():
+        first = before.get(pid)
+        if first is None:
+            continue
+        switches = None if first.switches is None or last.switches is None else last.switches - first.switches
+        grown = sum(max(0, size - first.logs.get(log, size)) for log, size in last.logs.items())
+        yield (
+            f"{MARK} progress pid={pid} cpu_s={max(0.0, last.cpu_s - first.cpu_s):.2f} over_s={over_s:.1f}"
+            f"{_pair('switches', switches)}{_pair('log_bytes', grown if last.logs else None)}"
+        )
 
 
 def describe_host(targets: Iterable[Target]) -> Iterator[str]:
