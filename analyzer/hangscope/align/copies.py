@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from hangscope.align.dump_owners import only_dumps
 from hangscope.parse.source import ParsedSource
 from hangscope.sources.origin import hints
 
@@ -32,7 +33,11 @@ def without_copies(sources: Sequence[ParsedSource]) -> tuple[list[ParsedSource],
 
 
 def _is_copy(one: ParsedSource, other: ParsedSource) -> bool:
-    return _is_one_of_a_kind(one, other) and _words(one) == _words(other) and _calls(one) == _calls(other)
+    if only_dumps(one):
+        # two dumps of a process that is stuck are equal, and that they are is what the second one was taken for
+        return False
+    same = _words(one) == _words(other) and _calls(one) == _calls(other) and _dumps(one) == _dumps(other)
+    return same and _is_one_of_a_kind(one, other)
 
 
 def _is_one_of_a_kind(one: ParsedSource, other: ParsedSource) -> bool:
@@ -50,6 +55,10 @@ def _named(source: ParsedSource) -> tuple[object, ...]:
 
 def _words(source: ParsedSource) -> list[tuple[int, str]]:
     return [(event.line.number, event.line.raw) for event in source.events]
+
+
+def _dumps(source: ParsedSource) -> list[tuple[object, ...]]:
+    return [(dump.pid, dump.line.raw, [thread.frames for thread in dump.threads]) for dump in source.dumps]
 
 
 def _calls(source: ParsedSource) -> tuple[object, ...]:

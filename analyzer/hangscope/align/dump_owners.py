@@ -36,11 +36,15 @@ _CHECKPOINT_FILES = (
 )
 _SPAWNED_BY = "torch/multiprocessing/spawn.py"
 
+_HEADS = frozenset({"stack_thread", "thread_dump"})
+"""Kinds of events that the head lines of dumps make."""
+
 _LOCAL_RANK = re.compile(r"(?:^|\s)(?:--local[-_]rank[=\s]|LOCAL_RANK=)(\d{1,6})(?=\s|$)")
 _RANK = re.compile(r"(?:^|\s)(?:--(?:global[-_])?rank[=\s]|RANK=)(\d{1,6})(?=\s|$)")
 _TITLE = re.compile(
     r"(?:VLLM::Worker|vllm::worker|sglang::scheduler|SGLang::Scheduler)(?P<parts>(?:_[A-Z]+\d+)*)", re.IGNORECASE
 )
+_ENGINE = re.compile(r"(?:VLLM|vllm|sglang|SGLang)::")
 _PART = re.compile(r"([A-Z]+)(\d+)", re.IGNORECASE)
 _NODES = re.compile(r"--nnodes[=\s](\d{1,6})(?=\s|$)")
 _PER_NODE = re.compile(r"--(?:nproc[-_]per[-_]node|num[-_]processes|num[-_]gpus)[=\s](\d{1,6})(?=\s|$)")
@@ -79,6 +83,11 @@ def key_of(line: Line) -> WriterKey:
     return WriterKey(line.file, line.stream, line.host, line.pid, line.rank, line.rank_source, line.local_rank)
 
 
+def only_dumps(source: ParsedSource) -> bool:
+    """Whether a file holds stack dumps and no messages."""
+    return bool(source.dumps) and all(event.kind in _HEADS for event in source.events)
+
+
 def find_owners(sources: Sequence[ParsedSource], hosts: Mapping[str, str | None]) -> Owners:
     """Roles and parents of all dumps; `hosts` gives the host that a file's name speaks of."""
     owners = Owners()
@@ -106,11 +115,28 @@ def find_owners(sources: Sequence[ParsedSource], hosts: Mapping[str, str | None]
             owners.roles[id(dump)] = str(role)
     for source in sources:
         _join_by_order(source.dumps, owners)
-    ranks = {key_of(dump.line) for dump in dumps if owners.roles[id(dump)] == RANK}
-    owners.children = frozenset(
-        key for dump in dumps if (key := key_of(dump.line)) not in ranks and key.pid is not None
-    )
+    _demote_engines(dumps, owners)
+    owners.children = frozenset(_children(sources, owners))
     return owners
+
+
+def _children(sources: Iterable[ParsedSource], owners: Owners) -> Iterator[WriterKey]:
+    """Writers whose lines say nothing of a rank, whatever the name of their file."""
+    ranks = {key_of(d.line) for source in sources for d in source.dumps if owners.roles[id(d)] == RANK}
+    for source in sources:
+        keys = [key_of(dump.line) for dump in source.dumps]
+        yield from (key for key in keys if key not in ranks and key.pid is not None)
+        if only_dumps(source) and not any(key in ranks for key in keys):
+            # what stands around the dumps is of the same process
+            yield from (info.key for info in source.writers)
+
+
+def _demote_engines(dumps: Iterable[ProcessDump], owners: Owners) -> None:
+    """The process that hands out an inference server's work is no rank where workers have processes of their own."""
+    if any(_title_parts(dump.command) for dump in dumps):
+        for dump in dumps:
+            if _ENGINE.match(dump.command) and not _title_parts(dump.command):
+                owners.roles[id(dump)] = LAUNCHER
 
 
 def _parent_table(

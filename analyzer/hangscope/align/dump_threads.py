@@ -46,7 +46,7 @@ def choose_thread(dump: ProcessDump, table: FrameTable) -> Choice:
     if readings[main].state in _WAITS_FOR_OTHERS:
         chosen = _more_telling(dump, readings, main)
     thread, reading = threads[chosen], readings[chosen]
-    user, own = table.own.innermost(thread.frames)
+    user, own = table.own.innermost(without_parent(thread.frames))
     if not own and chosen != main:
         outer, outer_own = table.own.innermost(threads[main].frames)
         if outer_own:
@@ -59,6 +59,14 @@ def choose_thread(dump: ProcessDump, table: FrameTable) -> Choice:
             state, operation = named.state, named.operation
     states = tuple(one.state for one in readings)
     return Choice(thread, state, reading.frame, user, own, states, operation, reading.pattern)
+
+
+def without_parent(frames: Sequence[Frame]) -> tuple[Frame, ...]:
+    """The frames of a forked process without those of its parent, which stand below the start of the process."""
+    for index, frame in enumerate(frames):
+        if last_component(frame.function) == "_bootstrap" and (frame.file or "").endswith("multiprocessing/process.py"):
+            return tuple(frames[: index + 1])
+    return tuple(frames)
 
 
 def main_thread(dump: ProcessDump, readings: Sequence[Reading]) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from hangscope.align.dump_threads import without_parent
 from hangscope.align.stacks import Position, Stacks
 from hangscope.grammar.frames import last_component
 from hangscope.model import Frame
@@ -67,7 +68,7 @@ def place_in(frame: Frame) -> Place:
 
 def frames_of(position: Position) -> tuple[Frame, ...]:
     """The frames that are compared: Python's, innermost first; of a stack that has none, all."""
-    frames = position.thread.frames if position.thread is not None else ()
+    frames = without_parent(position.thread.frames) if position.thread is not None else ()
     return tuple(frame for frame in frames if not frame.native) or frames
 
 
