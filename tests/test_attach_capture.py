@@ -22,7 +22,8 @@ from hangscope.cli.main import main
 from hangscope.errors import InputError
 from hangscope.live import host, procfs, pyspy
 from hangscope.live.bundle import host_name
-from hangscope.live.capture import Options, capture, find_jobs
+from hangscope.live.capture import Options, capture
+from hangscope.live.choose import find_jobs
 from hangscope.live.processes import look_around
 
 PROGRAM = Path(__file__).resolve().parent / "programs" / "sleeper.py"

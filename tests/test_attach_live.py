@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 from hangscope.errors import InputError
 from hangscope.live import capture, host, procfs, pyspy, ras, refusal, sockets, watch
 from hangscope.live.bundle import HostBundle
-from hangscope.live.processes import LiveJob, Target, look_around
+from hangscope.live.choose import find_jobs
+from hangscope.live.processes import look_around
 from hangscope.live.tails import safe_name
+from hangscope.live.targets import LiveJob, Target
 
 MakeProcess = Callable[..., Path]
 EXE = "/usr/bin/python3.11"
@@ -159,7 +161,7 @@ def test_no_job_names_candidates(process: MakeProcess) -> None:
     process(10, command="python serve.py --password hush", cpu_s=900)
     process(11, command="python idle.py", cpu_s=2)
     with pytest.raises(InputError, match="no training process was found on this host") as nothing:
-        capture.find_jobs()
+        find_jobs()
     assert "Python processes here: 10 (python serve.py --password ***; 900 s of CPU time); 11 (" in nothing.value.advice
     assert "--pid PID" in nothing.value.advice
 
@@ -186,7 +188,7 @@ def test_nothing_but_refusals_say_why(process: MakeProcess, monkeypatch: pytest.
     monkeypatch.setattr(procfs, "user_of", lambda _: 1001)
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with pytest.raises(InputError) as nothing:
-        capture.find_jobs()
+        find_jobs()
     assert "1 Python process may not be looked into, such as 20 (python other.py): it belongs to user 1001" in (
         nothing.value.advice
     )

@@ -70,15 +70,18 @@ def diagnose(job: Job, rules: Sequence[str | Path] = (), facts: Sequence[Fact] |
     from hangscope.diagnose.check import check_rules
     from hangscope.diagnose.evaluate import evaluate
     from hangscope.diagnose.kinds import known_kinds
-    from hangscope.diagnose.loader import load_rules
+    from hangscope.diagnose.loader import load_rules, load_rules_about
     from hangscope.diagnose.verdict import choose_verdict
     from hangscope.facts.collect import collect_facts
     from hangscope.facts.coverage import coverage
 
-    base = load_rules(tuple(rules))
+    known = tuple(collect_facts(job) if facts is None else facts)
     if rules:
+        base = load_rules(tuple(rules))
         check_rules(base, known_kinds())
-    findings = evaluate(base, collect_facts(job) if facts is None else facts, job.versions)
+    else:
+        base = load_rules_about(frozenset(fact.kind for fact in known))
+    findings = evaluate(base, known, job.versions)
     return choose_verdict(findings, base, coverage=coverage(job))
 
 
@@ -151,7 +154,8 @@ def attach(
         InputError: no training process, no py-spy, a folder that is not empty, or more jobs than wanted.
     """
     from hangscope.live.bundle import pack
-    from hangscope.live.capture import Options, capture, check_options, find_jobs
+    from hangscope.live.capture import Options, capture, check_options
+    from hangscope.live.choose import find_jobs
     from hangscope.live.watch import wait_until_stuck
 
     options = Options(interval_s, native, nonblocking, recorder)

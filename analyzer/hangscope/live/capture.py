@@ -6,7 +6,7 @@ import os
 import re
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +14,7 @@ from pathlib import Path
 from hangscope.errors import InputError
 from hangscope.live import procfs, pyspy, ras, recorder, records, refusal, sockets, tails
 from hangscope.live.bundle import HostBundle, check_folder, default_folder, host_name, make_folder
-from hangscope.live.processes import Host, LiveJob, Target, look_around
+from hangscope.live.targets import LiveJob, Target
 
 _MAX_CHILDREN = 64
 """Stacks of so many children of a rank: more tell nothing new."""
@@ -23,7 +23,6 @@ _HELPERS = re.compile(r"multiprocessing\.(?:resource_tracker|forkserver)|torch[.
 """Children of every rank that wait for orders all their life."""
 
 _RULE = "-" * 80
-_MAX_CANDIDATES = 4
 
 Say = Callable[[str, int, int], None]
 """Called with what is being done, how much of it is done, and how much there is."""
@@ -57,29 +56,6 @@ class Captured:
 
     folder: Path
     jobs: tuple[tuple[str, Path], ...]
-
-
-def find_jobs(pids: Collection[int] = (), *, several: bool = True) -> tuple[LiveJob, ...]:
-    """The jobs of this host, or those that the processes `pids` belong to.
-
-    Raises:
-        InputError: there is none, or more than one where several will not do; the advice names what could be meant.
-    """
-    gone = [pid for pid in pids if not procfs.is_alive(pid)]
-    if gone:
-        raise InputError(f"there is no process {', '.join(map(str, gone))} on this host", "Look with: ps -ef")
-    found = look_around(pids)
-    if not found.jobs:
-        raise InputError("no training process was found on this host", _candidates(found))
-    if len(found.jobs) > 1 and not several:
-        listed = "; ".join(f"{job.name} ({_who(job)})" for job in found.jobs)
-        raise InputError(f"{len(found.jobs)} jobs run on this host: {listed}", "Choose one with --pid PID.")
-    return found.jobs
-
-
-def _who(job: LiveJob) -> str:
-    ranks = job.ranks
-    return f"{len(ranks)} rank{'s' if len(ranks) > 1 else ''}, first pid {ranks[0].pid}: {_short(ranks[0].command)}"
 
 
 def check_options(options: Options, output: Path | None = None) -> str:
@@ -118,29 +94,6 @@ def capture(
 
 def _quiet(what: str, done: int, total: int) -> None:
     """Says nothing."""
-
-
-def _candidates(found: Host) -> str:
-    """What a user could have meant."""
-    listed = [
-        f"{one.pid} ({_short(procfs.command_of(one.pid))}; {one.cpu_s:.0f} s of CPU time)" for one in found.busiest
-    ]
-    if found.refused:
-        first, count = found.refused[0], len(found.refused)
-        return (
-            f"{count} Python process{'es' if count > 1 else ''} may not be looked into, such as {first.pid} "
-            f"({_short(procfs.command_of(first.pid))}): {refusal.explain_refusal(first.pid)}."
-        )
-    if not listed:
-        return "No Python process runs here. Is this the host of the job, and do you see its processes (ps -ef)?"
-    return (
-        "No process has RANK and WORLD_SIZE in its environment. Python processes here: "
-        f"{'; '.join(listed[:_MAX_CANDIDATES])}. Name one with --pid PID."
-    )
-
-
-def _short(command: str) -> str:
-    return command if len(command) <= 60 else command[:57] + "..."
 
 
 class _Capture:

@@ -6,18 +6,12 @@ import os
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from hangscope.live import procfs
 from hangscope.live.procfs import Stat
+from hangscope.live.targets import Claim, LiveJob, Target, read_claim
 
-_RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK", "SLURM_PROCID")
-_LOCAL_RANKS = (
-    "LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "MV2_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID",
-)  # fmt: skip
-_WORLD_SIZES = (
-    "WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS",
-)  # fmt: skip
 _JOB = (
     "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID", "SLURM_JOB_ID", "SLURM_STEP_ID", "PMIX_NAMESPACE",
     "OMPI_MCA_ess_base_jobid",
@@ -27,80 +21,6 @@ _LAUNCHER = re.compile(
 )
 _TRAINS = re.compile(rb"/(?:libtorch|libnccl|librccl|libxla|libmpi|_?pywrap_tensorflow|libpaddle|xla_extension)[\w.-]*")
 """Libraries of programs that train: what tells a rank from any other program that a scheduler started as a task."""
-
-_SHOWN = re.compile(
-    r"(?:GLOBAL_|LOCAL_|GROUP_|ROLE_|NODE_)?RANK|(?:LOCAL_|GROUP_|ROLE_)?WORLD_SIZE|MASTER_(?:ADDR|PORT)"
-    r"|(?:NCCL|RCCL|TORCH|TORCHELASTIC|GLOO|TORCHCOMM)_\w+|CUDA_(?:VISIBLE_DEVICES|LAUNCH_BLOCKING|DEVICE_MAX_CONNECTIONS)"
-    r"|(?:HIP|ROCR)_VISIBLE_DEVICES|PYTORCH(?:_CUDA)?_ALLOC_CONF|OMP_NUM_THREADS|USE_LIBUV"
-    r"|SLURM_(?:JOB_?ID|STEP_?ID|PROCID|LOCALID|NODEID|NTASKS|NNODES|STEP_NUM_TASKS|JOB_NUM_NODES|(?:JOB_|STEP_)?NODELIST|GPUS\w*)"
-    r"|OMPI_COMM_WORLD_\w+|PMIX?_(?:RANK|SIZE)|MV2_COMM_WORLD_\w+"
-)
-_SECRET = re.compile(r"TOKEN|SECRET|PASSW|KEY|CREDENTIAL|AUTH|COOKIE", re.IGNORECASE)
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """A process to look at.
-
-    Attributes:
-        pid, parent: process ids.
-        role: "rank" (trains), "launcher", or "child" (a loader, a checkpoint writer, or whatever a rank started).
-        rank: global rank; of a child that of its rank; None when its environment does not tell.
-        local_rank, world_size: as its environment tells.
-        owner: process id of its rank; of a rank its own; of a launcher 0.
-        command: its command line.
-        python: whether a Python stack can be taken of it.
-        started: seconds since the machine started.
-        environment: what it was started with, empty when the kernel refuses. It never leaves this process whole:
-            `shown` is all that is written down.
-    """
-
-    pid: int
-    parent: int
-    role: str
-    rank: int | None
-    local_rank: int | None
-    world_size: int | None
-    owner: int
-    command: str
-    python: bool
-    started: float
-    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
-
-    def shown(self) -> dict[str, str]:
-        """The settings that say how the job is put together; all others may hold secrets."""
-        return {
-            name: value
-            for name, value in sorted(self.environment.items())
-            if _SHOWN.fullmatch(name) and not _SECRET.search(name)
-        }
-
-    @property
-    def label(self) -> str:
-        """``rank 3 (pid 77)``."""
-        who = f"rank {self.rank}" if self.rank is not None else ""
-        if self.role == "launcher":
-            return f"launcher (pid {self.pid})"
-        if self.role == "child":
-            return f"child {self.pid} of {who or f'process {self.owner}'}"
-        return f"{who} (pid {self.pid})" if who else f"process {self.pid}"
-
-
-@dataclass(frozen=True, slots=True)
-class LiveJob:
-    """One job, as far as it runs on this host.
-
-    Attributes:
-        name: where its ranks meet (``node01:29500``), else what tells it from other jobs.
-        targets: launchers, ranks and their children; ranks in order, each followed by its children.
-    """
-
-    name: str
-    targets: tuple[Target, ...]
-
-    @property
-    def ranks(self) -> tuple[Target, ...]:
-        return tuple(target for target in self.targets if target.role == "rank")
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,16 +36,6 @@ class Host:
     jobs: tuple[LiveJob, ...]
     refused: tuple[Stat, ...]
     busiest: tuple[Stat, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Claim:
-    """What an environment says of its process."""
-
-    rank: int
-    local_rank: int | None
-    world_size: int | None
-    strong: bool
 
 
 def look_around(pids: Collection[int] = ()) -> Host:
@@ -148,7 +58,7 @@ class _Finder:
         self._environments: dict[int, dict[str, str]] = {}
         self._refused: set[int] = set()
         self._python: dict[int, bool] = {}
-        self._claims: dict[int, _Claim] = {}
+        self._claims: dict[int, Claim] = {}
 
     def find(self, pids: frozenset[int]) -> Host:
         for one in self._all.values():
@@ -180,7 +90,7 @@ class _Finder:
             return
         except OSError:
             return
-        claim = _claim(environment)
+        claim = read_claim(environment)
         # a task of a scheduler may be anything: a shell, an editor, a notebook
         if claim and self._is_python(one.pid) and (claim.strong or procfs.maps(one.pid, _TRAINS)):
             self._claims[one.pid] = claim
@@ -214,14 +124,14 @@ class _Finder:
 
     # --- roles ------------------------------------------------------------------------------------------
 
-    def _ranks_and_launchers(self) -> tuple[dict[int, _Claim | None], set[int]]:
+    def _ranks_and_launchers(self) -> tuple[dict[int, Claim | None], set[int]]:
         parents = {pid: self._python_parent(pid) for pid in self._claims}
         launchers = {
             parent
             for pid, parent in parents.items()
             if parent is not None and self._starts(parent, self._claims[pid], self._claims.get(parent))
         }
-        ranks: dict[int, _Claim | None] = {}
+        ranks: dict[int, Claim | None] = {}
         for pid, claim in self._claims.items():
             parent = parents[pid]
             inherited = parent is not None and parent not in launchers and self._claims.get(parent) == claim
@@ -235,7 +145,7 @@ class _Finder:
                 launchers.add(parent)
         return ranks, launchers
 
-    def _starts(self, parent: int, child: _Claim, own: _Claim | None) -> bool:
+    def _starts(self, parent: int, child: Claim, own: Claim | None) -> bool:
         """Whether the parent launched the child as a rank, rather than being a rank that started a helper."""
         if own is not None:
             return own != child
@@ -245,7 +155,7 @@ class _Finder:
         return self._is_python(pid) and _LAUNCHER.search(procfs.command_of(pid)) is not None
 
     def _drop_orphans(
-        self, ranks: dict[int, _Claim | None], parents: Mapping[int, int | None], launchers: set[int]
+        self, ranks: dict[int, Claim | None], parents: Mapping[int, int | None], launchers: set[int]
     ) -> None:
         """Children that outlive a rank claim its number too: the one that a launcher started is it, or the oldest."""
         same: dict[tuple[object, ...], list[int]] = defaultdict(list)
@@ -262,7 +172,7 @@ class _Finder:
         environment = self._environments.get(pid, {})
         return tuple(environment.get(name, "") for name in _JOB)
 
-    def _jobs(self, ranks: Mapping[int, _Claim | None], launchers: Iterable[int]) -> list[LiveJob]:
+    def _jobs(self, ranks: Mapping[int, Claim | None], launchers: Iterable[int]) -> list[LiveJob]:
         members: dict[tuple[str, ...], list[int]] = defaultdict(list)
         for pid in ranks:
             key = self._job_key(pid)
@@ -287,7 +197,7 @@ class _Finder:
                 return pid
         return None
 
-    def _with_children(self, pid: int, ranks: Mapping[int, _Claim | None], launchers: Collection[int]) -> list[Target]:
+    def _with_children(self, pid: int, ranks: Mapping[int, Claim | None], launchers: Collection[int]) -> list[Target]:
         """The process and everything below it that is no other rank, depth first as py-spy walks."""
         claim = ranks.get(pid)
         found = [self._target(pid, "rank", claim, pid)]
@@ -303,7 +213,7 @@ class _Finder:
             pending += sorted(self._children[child], reverse=True)
         return found
 
-    def _target(self, pid: int, role: str, claim: _Claim | None, owner: int) -> Target:
+    def _target(self, pid: int, role: str, claim: Claim | None, owner: int) -> Target:
         one = self._all[pid]
         return Target(
             pid=pid,
@@ -320,23 +230,7 @@ class _Finder:
         )
 
 
-def _claim(environment: Mapping[str, str]) -> _Claim | None:
-    rank = _first_number(environment, _RANKS)
-    if rank is None:
-        return None
-    local_rank, world_size = _first_number(environment, _LOCAL_RANKS), _first_number(environment, _WORLD_SIZES)
-    return _Claim(rank, local_rank, world_size, strong="RANK" in environment and "WORLD_SIZE" in environment)
-
-
-def _first_number(environment: Mapping[str, str], names: Iterable[str]) -> int | None:
-    for name in names:
-        value = environment.get(name, "").strip()
-        if value.isdecimal() and len(value) < 8:
-            return int(value)
-    return None
-
-
-def _rank_of(claim: _Claim | None) -> int:
+def _rank_of(claim: Claim | None) -> int:
     return 1 << 30 if claim is None else claim.rank
 
 

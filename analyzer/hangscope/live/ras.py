@@ -8,8 +8,8 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from hangscope.live.processes import Target
 from hangscope.live.sockets import Socket
+from hangscope.live.targets import Target
 
 DEFAULT = ("localhost", 28028)
 _LIMIT_S = 15.0

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hangscope.live import procfs
-from hangscope.live.processes import Target
+from hangscope.live.targets import Target
 
 WAIT_S = 15.0
 """The first dump of a process symbolizes its stacks, which takes seconds."""

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from hangscope.live import host, procfs
-from hangscope.live.processes import LiveJob, Target
 from hangscope.live.procfs import Stat
+from hangscope.live.targets import LiveJob, Target
 
 MARK = "hangscope attach:"
 _MAX_THREADS = 512

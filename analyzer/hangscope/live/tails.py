@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hangscope.live import procfs
-from hangscope.live.processes import Target
+from hangscope.live.targets import Target
 
 TAIL_BYTES = 256 << 10
 _STREAMS = {1: "stdout", 2: "stderr"}

@@ -8,8 +8,8 @@ from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 
 from hangscope.live import procfs, pyspy
-from hangscope.live.capture import find_jobs
-from hangscope.live.processes import LiveJob
+from hangscope.live.choose import find_jobs
+from hangscope.live.targets import LiveJob
 
 ROUNDS = 3
 """Looks in a row that have to be alike: by chance a job that runs is caught twice in the same collective."""
