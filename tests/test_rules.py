@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 from hangscope.api import load
+from hangscope.diagnose import loader
 from hangscope.diagnose.catalogue import BOOKKEEPING_FAMILY
 from hangscope.diagnose.check import check_rule
 from hangscope.diagnose.evaluate import evaluate
 from hangscope.diagnose.kinds import declared_kinds, known_kinds
-from hangscope.diagnose.loader import load_rule, load_rules, rule_files
+from hangscope.diagnose.loader import load_rule, load_rules, load_rules_about, rule_files
 from hangscope.diagnose.rule import Case, Rule
 from hangscope.facts.collect import collect_facts
 from hangscope.model import Finding
@@ -50,6 +51,21 @@ def test_rule_fires_as_its_cases_say(path: Path, tmp_path: Path) -> None:
 
 def test_rules_go_together() -> None:
     assert len(load_rules()) == len(FILES) > 0
+
+
+@pytest.mark.parametrize("path", FILES, ids=_by_place)
+def test_rule_is_found_by_each_kind_of_fact_that_it_names(path: Path) -> None:
+    when = load_rule(path).when
+    for condition in (*when.all, *when.any):
+        assert condition.fact in loader._FACT.findall(path.read_text(encoding="utf-8"))
+
+
+def test_only_rules_about_what_was_seen_are_loaded() -> None:
+    rules = load_rules()
+    kind = next(condition.fact for rule in rules for condition in rule.when.all)
+    about = [rule for rule in rules if kind in {c.fact for c in (*rule.when.all, *rule.when.any, *rule.when.none)}]
+    assert load_rules_about(frozenset([kind])) == tuple(about)
+    assert load_rules_about(frozenset()) == ()
 
 
 def test_every_kind_of_fact_has_one_source() -> None:
