@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import tarfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -448,6 +449,44 @@ def test_command_prints_the_verdict_and_where_the_bundle_is(
     assert json.loads(streams.out)["job"]["world_size"] == 1
     assert streams.err.splitlines()[-1] == f"hangscope: what was collected lies in {folder}"
     assert "hangscope: stacks, first look" in streams.err.splitlines()
+
+
+def test_watching_attaches_when_the_job_stands_still(start: Start, tmp_path: Path) -> None:
+    (pid,) = start(1)
+    said: list[str] = []
+    attached = attach(
+        pid, output=tmp_path / "bundle", interval_s=0.2, watch_s=0.1, say=lambda what, *_: said.append(what)
+    )
+    assert attached is not None
+    assert attached.report.ranks[0].pid == pid
+    assert "watching, looks alike" in said
+
+
+def test_watching_ends_with_the_job(start: Start, tmp_path: Path) -> None:
+    (pid,) = start(1)
+    # between two looks, so that no third one is alike
+    end = threading.Timer(1.0, os.kill, (pid, signal.SIGKILL))
+    end.start()
+    assert attach(pid, output=tmp_path / "bundle", watch_s=2.0) is None
+    assert not (tmp_path / "bundle").exists()
+    end.join()
+
+
+def test_interrupting_a_watch_is_polite_and_leaves_nothing(start: Start, tmp_path: Path) -> None:
+    (pid,) = start(1)
+    watch = subprocess.Popen(
+        [sys.executable, "-m", "hangscope.cli.main", "attach", "--pid", str(pid), "--watch", "60"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert watch.stderr is not None
+    assert watch.stderr.readline() == "hangscope: watching, looks alike\n"
+    watch.send_signal(signal.SIGINT)
+    assert watch.communicate()[1] == "hangscope: interrupted\n"
+    assert watch.returncode == 130
+    assert list(tmp_path.glob("hangscope-attach-*")) == []
 
 
 def test_two_jobs_give_two_reports_as_text_and_none_as_json(

@@ -182,6 +182,28 @@ def test_workers_of_another_user_are_found_by_their_launcher(
     assert [one.pid for one in look_around().refused] == [20]
 
 
+def test_workers_that_wrote_a_title_over_their_environment_are_found(process: MakeProcess) -> None:
+    process(10, command="python torchrun train.py")
+    process(11, 10, command="llama-70b: step 12")
+    process(12, 10, command="python -c from multiprocessing.resource_tracker import main")
+    assert _found() == [("pid 11", [(10, "launcher", None), (11, "rank", None)])]
+
+
+def test_workers_of_servers_are_found_by_their_titles(process: MakeProcess) -> None:
+    process(20, command="python -m vllm serve")
+    process(21, 20, command="VLLM::Worker_TP0")
+    process(22, 20, command="VLLM::Worker_TP1")
+    process(23, command="ray::IDLE")
+    assert _found() == [("pid 21", [(21, "rank", None), (22, "rank", None)])]
+
+
+def test_helpers_of_a_launcher_are_no_ranks_beside_true_ones(process: MakeProcess) -> None:
+    process(10, command="python torchrun train.py")
+    process(11, 10, _env(0))
+    process(12, 10, command="python uploader.py")
+    assert _found() == [("10.0.0.1:29500", [(10, "launcher", None), (11, "rank", 0)])]
+
+
 def test_nothing_but_refusals_say_why(process: MakeProcess, monkeypatch: pytest.MonkeyPatch) -> None:
     process(20, command="python other.py", exe=None)
     monkeypatch.setattr(procfs, "environment_of", lambda _: (_ for _ in ()).throw(PermissionError()))

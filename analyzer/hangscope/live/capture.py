@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -14,13 +13,11 @@ from pathlib import Path
 from hangscope.errors import InputError
 from hangscope.live import procfs, pyspy, ras, recorder, records, refusal, sockets, tails
 from hangscope.live.bundle import HostBundle, check_folder, default_folder, host_name, make_folder
+from hangscope.live.processes import HELPER
 from hangscope.live.targets import LiveJob, Target
 
 _MAX_CHILDREN = 64
 """Stacks of so many children of a rank: more tell nothing new."""
-
-_HELPERS = re.compile(r"multiprocessing\.(?:resource_tracker|forkserver)|torch[./]_inductor[./]compile_worker")
-"""Children of every rank that wait for orders all their life."""
 
 _RULE = "-" * 80
 
@@ -186,7 +183,7 @@ class _Capture:
         for target in self._job.targets:
             if target.role != "child":
                 families[target.pid] = [target]
-            elif target.python and not _HELPERS.search(target.command):
+            elif target.python and not HELPER.search(target.command):
                 family = families.setdefault(target.owner, [])
                 if len(family) <= _MAX_CHILDREN:
                     family.append(target)

@@ -17,8 +17,15 @@ _JOB = (
     "OMPI_MCA_ess_base_jobid",
 )  # fmt: skip
 _LAUNCHER = re.compile(
-    r"torchrun|torch[./]distributed[./](?:run|launch)|accelerate\S* launch|deepspeed|horovodrun|elastic|composer"
+    r"(?:^|[/\s])(?:torchrun|deepspeed|horovodrun|composer|accelerate)(?:\s|$)"
+    r"|torch[./]distributed[./](?:run|launch)|deepspeed[./]launcher|accelerate[./]commands"
 )
+_TITLE = re.compile(r"VLLM::Worker|sglang::scheduler|ray::(?!IDLE|RayletMonitor|Dashboard)\w")
+"""What workers of servers and of Ray call themselves."""
+
+HELPER = re.compile(r"multiprocessing\.(?:resource_tracker|forkserver)|torch[./]_inductor[./]compile_worker")
+"""Children of every rank that wait for orders all their life."""
+
 _TRAINS = re.compile(rb"/(?:libtorch|libnccl|librccl|libxla|libmpi|_?pywrap_tensorflow|libpaddle|xla_extension)[\w.-]*")
 """Libraries of programs that train: what tells a rank from any other program that a scheduler started as a task."""
 
@@ -138,12 +145,21 @@ class _Finder:
             if pid not in launchers and not inherited:
                 ranks[pid] = claim
         self._drop_orphans(ranks, parents, launchers)
-        for pid in self._refused:
-            parent = self._all[pid].parent if pid in self._all else 0
-            if parent not in self._own and self._is_launcher(parent) and self._is_python(pid):
-                ranks[pid] = None
-                launchers.add(parent)
+        self._add_nameless(ranks, launchers)
         return ranks, launchers
+
+    def _add_nameless(self, ranks: dict[int, Claim | None], launchers: set[int]) -> None:
+        """Ranks of unknown environment: the kernel refuses it, or a title was written over it (setproctitle)."""
+        known = set(launchers)
+        for pid, one in self._all.items():
+            if pid in ranks or pid in self._own or pid in launchers or one.state in ("Z", "X"):
+                continue
+            command = procfs.command_of(pid)
+            launched = one.parent not in known | self._own and self._is_launcher(one.parent)
+            if (launched or _TITLE.match(command)) and self._is_python(pid) and not HELPER.search(command):
+                ranks[pid] = None
+                if launched:
+                    launchers.add(one.parent)
 
     def _starts(self, parent: int, child: Claim, own: Claim | None) -> bool:
         """Whether the parent launched the child as a rank, rather than being a rank that started a helper."""
