@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from hangscope.model import Frame, Line, ProcessDump, ThreadStack
+from hangscope.model import Frame, Line, ThreadStack
 
 _FRAME = re.compile(r"(?P<function>.*) \((?P<file>[^()]*?)(?::(?P<line>\d+))?\)(?: \| (?P<source>.*))?$")
 _NAME = re.compile(r'"(?P<name>[^"]*)": ?')
@@ -19,16 +19,30 @@ def frame(text: str) -> Frame:
     return Frame(found["function"], file, number, native=".so" in file, source=found["source"] or "")
 
 
-def thread(text: str, ident: str = "1", *, line: Line | None = None, activity: str = "") -> ThreadStack:
+def thread(text: str) -> ThreadStack:
     """A thread; ``"name": `` in front names it."""
+    name, frames = _split(text)
+    parsed = tuple(frame(part) for part in frames)
+    return ThreadStack("1", name, "", None, current=False, frames=parsed, line=Line("stack.txt", 1, 0, "", ""))
+
+
+def pyspy(
+    pid: int, *threads: str, command: str = "python -u train.py", parent: int | None = None, status: str = "idle"
+) -> str:
+    """What py-spy prints of a process; its first thread is the main thread."""
+    lines = [f"Process {pid}: {command}", "Python v3.11.7 (/usr/bin/python3.11)"]
+    if parent is not None:
+        lines.append(f"Parent Process {parent}: python -u train.py")
+    lines.append("")
+    for index, text in enumerate(threads):
+        name, frames = _split(text)
+        name = name or ("" if index else "MainThread")
+        lines.append(f"Thread {pid + index} ({status})" + (f': "{name}"' if name else ""))
+        lines += [f"    {one}" for one in frames]
+    return "\n".join(lines) + "\n"
+
+
+def _split(text: str) -> tuple[str, list[str]]:
     named = _NAME.match(text)
     name, body = (named["name"], text[named.end() :]) if named else ("", text)
-    frames = tuple(frame(part) for part in body.split(" < ")) if body.strip() else ()
-    return ThreadStack(ident, name, activity, None, False, frames, line or Line("stack.txt", 1, 0, "", ""))
-
-
-def dump(*threads: str, line: Line, pid: int | None = None, **others: object) -> ProcessDump:
-    """A py-spy dump of one process; the first thread is its main thread."""
-    main = 100 if pid is None else pid
-    stacks = [thread(text, str(main + index), line=line) for index, text in enumerate(threads)]
-    return ProcessDump("py-spy", line, stacks, pid, **others)  # type: ignore[arg-type]
+    return name, body.split(" < ") if body.strip() else []

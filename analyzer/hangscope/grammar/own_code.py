@@ -78,7 +78,7 @@ class OwnCode:
 def _says_something(frame: Frame) -> bool:
     """A frame of a library that is neither Python's nor torch's."""
     file = (frame.file or "").replace("\\", "/")
-    package = _INSTALLED.split(file)[-1] if _INSTALLED.search(file) else file
+    package = file.rpartition("-packages/")[2]
     top = package.removeprefix("./").partition("/")[0].removesuffix(".py")
     in_stdlib = "/lib/python3" in f"/{file}" and "-packages/" not in file
     return not (in_stdlib or file.startswith("<") or top in STDLIB or top == "torch" or "/torch/distributed/" in file)
