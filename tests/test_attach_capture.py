@@ -177,7 +177,7 @@ def test_bundle_tells_who_is_who_and_how_they_are(start: Start, tmp_path: Path) 
     assert re.search(
         rf"use round=2 pid={pids[1]} state=[SR] cpu_s=\d\.\d\d .*open_files=\d+ open_files_limit=\d+", said
     )
-    assert re.search(rf"progress pid={pids[0]} cpu_s=0\.\d\d over_s=0\.\d", said)
+    assert re.search(rf"progress pid={pids[0]} cpu_s=0\.00 over_s=0\.\d switches=0", said)
     assert re.search(r"shm pid=\d+ size_bytes=\d+ used_bytes=\d+", said)
     table = (seen / "ps.1.txt").read_text().splitlines()
     assert table[0].split() == ["PID", "PPID", "STAT", "WCHAN", "ELAPSED", "TIME", "COMMAND"]

@@ -112,9 +112,9 @@ class _Capture:
         self._lines += records.describe_host(self._job.targets)
         try:
             with ThreadPoolExecutor(max_workers=min(16, 2 * (os.cpu_count() or 1))) as pool:
-                begin = time.monotonic()
-                before = records.read_paces(self._job.targets)
                 self._look(1, pool)
+                # only now, since the pause for its stack makes a process run a little
+                begin, before = time.monotonic(), records.read_paces(self._job.targets)
                 self._wait(begin)
                 now = records.read_paces(self._job.targets)
                 self._lines += records.describe_progress(before, now, time.monotonic() - begin)
