@@ -22,6 +22,9 @@ def without_copies(sources: Sequence[ParsedSource]) -> tuple[list[ParsedSource],
     by_size: dict[tuple[int, int, int], list[ParsedSource]] = {}
     for source in sources:
         record = source.record
+        if source.recordings:
+            kept.append(source)  # of several dumps of a rank the best is chosen later
+            continue
         alike = by_size.setdefault((record.bytes, record.lines, len(source.calls)), [])
         original = next((other for other in alike if _is_copy(source, other)), None)
         if original is None:

@@ -113,11 +113,14 @@ class Finder:
         one, peer = self._tracks[odd[0]], self._tracks[normal[0]]
         departure = self._program(odd[0]).departure()
         at = stand.arrived.get(odd[0], stand.queued.get(odd[0]))
-        if departure is not None and departure.at == at:
-            if departure.left_out or (departure.skipped and not self._came_back(odd[0], departure)):
-                return stand.number, stand.number
-            return None
-        return find_shift(one, peer, stand.group, one.last.get(stand.group, -1)) if departure is None else None
+        if departure is None:
+            return find_shift(one, peer, stand.group, one.last.get(stand.group, -1))
+        numbers = self._program(odd[0]).expected_numbers(departure)
+        if departure.left_out and numbers is not None and departure.group == stand.group:
+            return numbers
+        if departure.at == at and departure.skipped and not self._came_back(odd[0], departure):
+            return numbers or (stand.number, stand.number)
+        return None
 
     def _came_back(self, rank: int, departure: Departure) -> bool:
         """Whether it made the expected call later on."""
@@ -131,12 +134,12 @@ class Finder:
         if reference is None:
             reference = next(r for r in sorted({**stand.queued, **stand.passed}) if r not in ranks)
         peer = self._tracks[reference]
-        at = peer.find((stand.group, last))
+        at = peer.find((stand.group, first))
         call = self._call(stand, odd=ranks, reference=reference)
-        if at is not None and last != stand.number:
+        if at is not None and first != stand.number:
             call = replace(
                 call,
-                seq=last,
+                seq=first,
                 op=torch_name(peer.shape(at)),
                 where=peer.where(at),
                 evidence=(peer.evidence(at, f"rank {reference} made this call"), *call.evidence),
@@ -145,7 +148,7 @@ class Finder:
         seen, where = self._last_seen(ranks[0])
         expected = peer.describe(at).split(", ", 2)[-1] if at is not None else call.expected
         return self._trouble(
-            Fault.SKIPPED, replace(call, expected=expected), ranks, last_seen=seen, last_where=where, first_seq=first
+            Fault.SKIPPED, replace(call, expected=expected), ranks, last_seen=seen, last_where=where, last_seq=last
         )
 
     # --- ranks that wait nowhere ------------------------------------------------------------------------
@@ -257,10 +260,10 @@ class Finder:
         if departure.left_out and not departure.early:
             if lacked:
                 return self._ring_trouble(Fault.P2P, ring, stand, (rank,))
-            shift = self._shift(stand, rank, track.last.get(stand.group, 0)) if not stand.is_p2p else None
             if stand.is_p2p:
                 return self._ring_trouble(Fault.P2P, ring, stand, (rank,))
-            return self._skip_trouble(stand, (rank,), *(shift or (stand.number, stand.number)))
+            numbers = self._program(rank).expected_numbers(departure)
+            return self._skip_trouble(stand, (rank,), *(numbers or (stand.number, stand.number)))
         if lacked and not departure.early and stand.is_p2p:
             return self._ring_trouble(Fault.P2P, ring, stand, (rank,))
         return self._ring_trouble(Fault.ORDER, ring, stand, (rank,))
@@ -307,7 +310,7 @@ class Finder:
         *,
         last_seen: str = "",
         last_where: str = "",
-        first_seq: int = -1,
+        last_seq: int = -1,
         groups: tuple[str, ...] = (),
     ) -> Trouble:
         return Trouble(
@@ -316,7 +319,7 @@ class Finder:
             ranks,
             last_seen,
             last_where,
-            first_seq=call.seq if first_seq < 0 else first_seq,
+            last_seq=max(last_seq, call.seq),
             groups=groups,
             waits=len(self._stands.of_rank),
             late_dumps=bool(self._stands.stale),

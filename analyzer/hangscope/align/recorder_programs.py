@@ -87,6 +87,21 @@ class Program:
         place = self.places[at - period]
         return Departure(self.places[at], self.track.group(place), place, early, left_out, ahead)
 
+    def expected_numbers(self, departure: Departure) -> tuple[int, int] | None:
+        """First and last number that the expected collective can have had: of equal calls in a row any was left out."""
+        track, period = self.track, self.period
+        key = track.key(departure.expected)
+        if key is None or period is None:
+            return None
+        at = self.places.index(departure.expected)
+        count = sum(
+            track.key(place) is not None and track.group(place) == key[0] for place in self.places[at : at + period]
+        )
+        first = at
+        while first > 0 and self.tokens[first - 1] == self.tokens[at]:
+            first -= 1
+        return key[1] + count - (at - first), key[1] + count
+
     def ends_a_step(self) -> bool | None:
         """Whether its last call ends a step, as far as code or numbers tell; None when they do not."""
         upcoming = self.expected_next()
@@ -104,7 +119,8 @@ class Program:
         )
         if all(count == 1 for count in counts.values()):
             return None
-        return all(track.last.get(name, 1) % count == 0 for name, count in counts.items())
+        steps = {divmod(track.last.get(name, 1), count) for name, count in counts.items()}
+        return len(steps) == 1 and next(iter(steps))[1] == 0
 
 
 def _begins(rest: Sequence[int], pattern: Sequence[int]) -> bool:

@@ -143,16 +143,17 @@ def make_track(rank: int, recording: Recording) -> Track:
     states = recording.state
     track.pending = [found.start() for found in _PENDING.finditer(states)]
     shapes, groups = recording.shapes, recording.groups
+    kinds = [(s.group, bool(s.way), s.op == COALESCED, needs_all(s)) for s in shapes]
     wanted = {shape.group for shape in shapes}
     last_of: dict[int, int] = {}
     done_of: dict[int, int] = {}
     for at in range(len(states) - 1, -1, -1):
-        shape = shapes[recording.shape[at]]
-        group, state = shape.group, states[at]
-        if group not in wanted or shape.way or state == State.PART or track.is_p2p(at):
+        group, is_p2p, is_block, is_whole = kinds[recording.shape[at]]
+        state = states[at]
+        if is_p2p or group not in wanted or state == State.PART or (is_block and track.is_p2p(at)):
             continue
         last_of.setdefault(group, recording.seq[at])
-        if state == State.DONE and needs_all(shape):
+        if state == State.DONE and is_whole:
             done_of.setdefault(group, recording.seq[at])
             wanted.discard(group)
             if not wanted:

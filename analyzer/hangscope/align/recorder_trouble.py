@@ -33,7 +33,7 @@ class Trouble:
         last_seen: what the ranks to blame did last, in words, or "".
         last_where: line of code of that.
         instead: what they did instead, in words, or "".
-        first_seq: first number that the call can have had, where several look the same; else the call's.
+        last_seq: last number that the call can have had, where several look the same; else the call's.
         groups: for cycles, the names of the groups.
         waits: number of ranks that wait, here or elsewhere.
         late_dumps: dumps of some members are older than others'; what they show may be over.
@@ -45,7 +45,7 @@ class Trouble:
     last_seen: str = ""
     last_where: str = ""
     instead: str = ""
-    first_seq: int = -1
+    last_seq: int = -1
     groups: tuple[str, ...] = ()
     waits: int = 0
     late_dumps: bool = False

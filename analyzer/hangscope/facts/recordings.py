@@ -11,8 +11,8 @@ from hangscope.facts import FactKind
 from hangscope.model import Evidence, Fact, Location, Value
 
 _FIELDS = (
-    "seq", "first_seq", "op", "called", "description", "where", "expected", "found", "last_seen", "last_where", "arrived", "missing",
-    "tie", "waiting", "groups", "backend", "on_gpu", "p2p", "in_group",
+    "seq", "last_seq", "op", "called", "description", "where", "expected", "found", "last_seen", "last_where", "arrived",
+    "missing", "doubt", "tie", "waiting", "groups", "backend", "on_gpu", "p2p", "in_group",
 )  # fmt: skip
 KINDS = {
     "recorded_call_missing": FactKind(_FIELDS, "Ranks that wait in no call have not made one in which others wait."),
@@ -64,8 +64,11 @@ def _fact(trouble: Trouble, job: Job) -> Fact:
     about = f"{call.group} ({call.description})" if call.description else call.group
     p2p = trouble.fault is Fault.P2P or call.op in ("send", "recv", "coalesced")
     fields: dict[str, Value] = {
+        "doubt": f"Which of the equal calls {call.seq} to {trouble.last_seq} was left out cannot be told."
+        if trouble.last_seq > call.seq
+        else None,
         "seq": call.seq,
-        "first_seq": trouble.first_seq,
+        "last_seq": trouble.last_seq,
         "op": call.op,
         # point-to-point calls have numbers of one process only
         "called": call.op if p2p else f"{call.op} {call.seq}",

@@ -20,6 +20,7 @@ KINDS = (Kind.PICKLE, Kind.JSON, Kind.TEXT)
 NAME = "flight-recorder"
 
 _PICKLE = b"\x80"
+_PIECE = 1 << 20
 _KEYS = re.compile(rb'"(?:pg_config|pg_status|profiling_name|collective_seq_id|time_created_ns|time_created_us)"\s*:')
 _ENTRIES = re.compile(rb'"entries"\s*:\s*\[.*"version"\s*:\s*"\d|"version"\s*:\s*"\d.*"entries"\s*:\s*\[', re.DOTALL)
 _PAGE = re.compile(rb"^=== Rank \d+: [^\n]*(?:fr_trace|nccl_trace)_?json", re.MULTILINE)
@@ -36,7 +37,7 @@ def recognizes(head: bytes) -> bool:
 
 def read(name: str, stream: BinaryIO, size: int) -> ParsedSource:
     """Reads the dumps of one file; what is wrong with it becomes the record's `error`."""
-    data = stream.read(MOST_BYTES + 1)
+    data = _read_all(stream)
     if len(data) > MOST_BYTES:
         reason = f"larger than {MOST_BYTES >> 20} MiB: no flight recorder's dump is"
         return ParsedSource(SourceRecord(name, NAME, 0, size, 0, reason))
@@ -51,6 +52,15 @@ def read(name: str, stream: BinaryIO, size: int) -> ParsedSource:
     lines = data.count(b"\n") + 1 if data[:1] != _PICKLE else 0
     record = SourceRecord(name, NAME, lines, size or len(data), 0)
     return ParsedSource(record, writers=[_writer(r) for r in recordings], recordings=recordings)
+
+
+def _read_all(stream: BinaryIO) -> bytes:
+    """The whole file, or a little more than is allowed. In pieces: one read of the limit would allocate all of it."""
+    pieces, left = [], MOST_BYTES + 1
+    while left > 0 and (piece := stream.read(min(_PIECE, left))):
+        pieces.append(piece)
+        left -= len(piece)
+    return b"".join(pieces)
 
 
 def _recordings(name: str, data: bytes) -> list[Recording]:

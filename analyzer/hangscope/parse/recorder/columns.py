@@ -87,7 +87,7 @@ class _Builder:
         last = max(times)
         recording.backend = self._names[names[-1]][0]
         recording.shape = array("H" if len(made) < _MOST_SHAPES else "L", shapes)
-        recording.seq = array("q", seqs)
+        recording.seq = array("I" if min(seqs) >= 0 and max(seqs) <= _MOST_US else "q", seqs)
         recording.state = bytes(states)
         ages = [(last - time) // 1000 for time in times]
         recording.time_us = array("I", ages if max(ages) <= _MOST_US else [min(age, _MOST_US) for age in ages])

@@ -1,0 +1,170 @@
+"""Runs a generator of flight-recorder dumps over its faults and options, and says how often hangscope is right.
+
+    python tests/check_recordings.py GENERATOR [--most-ranks 64] [--only FAULT] [--keep FOLDER]
+
+The generator is called as ``GENERATOR OUT --ranks N --layout L --fault F ...`` and writes the truth beside OUT.
+No test of the suite: it takes minutes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import zlib
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hangscope.api import analyze
+from hangscope.model import Report
+
+CAUSES = {
+    "none": ("no-fault-found",),
+    "missing": ("collective-skipped",),
+    "skip": ("collective-skipped",),
+    "mismatch-op": ("collective-op-mismatch",),
+    "mismatch-size": ("collective-shape-mismatch",),
+    "mismatch-dtype": ("collective-shape-mismatch",),
+    "crashed": ("rank-vanished",),
+    "order": ("group-order-deadlock",),
+    "p2p-unmatched": ("p2p-unmatched",),
+    "kernel-hang": ("gpu-kernel-hang",),
+    "exited-early": ("exited-early",),
+}
+LAYOUTS = ("ddp", "tpdp", "3d")
+SMALL = ["--layers", "2", "--micro", "3", "--buckets", "4", "--entries", "400"]
+
+
+@dataclass(frozen=True)
+class Run:
+    """One set of dumps: arguments of the generator, and whether the files are spread over folders of hosts."""
+
+    ranks: int
+    layout: str
+    fault: str
+    options: tuple[str, ...] = ()
+    hosts: bool = False
+
+    def arguments(self) -> list[str]:
+        return ["--ranks", str(self.ranks), "--layout", self.layout, "--fault", self.fault, *self.options]
+
+    def __str__(self) -> str:
+        return " ".join(self.arguments()) + (" (hosts)" if self.hosts else "")
+
+
+def runs(most_ranks: int, only: str | None) -> Iterator[Run]:
+    """Every fault in every layout and size, then every option on a job of 16 ranks."""
+    faults = [fault for fault in CAUSES if only in (None, fault)]
+    sizes = [size for size in (8, 16, 64, 256, 1024) if size <= most_ranks]
+    for ranks, layout, fault in itertools.product(sizes, LAYOUTS, faults):
+        options = () if ranks >= 1024 else tuple(SMALL)
+        yield Run(ranks, layout, fault, options)
+    for layout, fault in itertools.product(LAYOUTS, faults):
+        for extra in extras(fault):
+            yield Run(16, layout, fault, (*SMALL, *extra))
+        yield Run(16, layout, fault, tuple(SMALL), hosts=True)
+
+
+def extras(fault: str) -> Iterator[tuple[str, ...]]:
+    yield from ((), ("--timing",), ("--json",), ("--from-start",), ("--p2p-seq", "old"), ("--aux", "3"))
+    yield from (("--backend", "xccl"), ("--prefix", "comm_lib_trace_rank_"), ("--prefix", "_dump_"), ("--frames", "4"))
+    yield ("--no-dump", "2", "9")
+    if fault == "none":
+        return
+    for where in ("first", "mid", "last"):
+        yield ("--where", where)
+        for group in ("world", "tp", "pp", "dp"):
+            yield ("--where", where, "--fault-group", group)
+    for culprit in ("0", "7", "15"):
+        yield ("--culprit", culprit)
+
+
+def make(generator: Path, run: Run, folder: Path) -> dict[str, Any] | None:
+    """The truth about a set that was made; None when the generator refuses the combination."""
+    done = subprocess.run(
+        [sys.executable, str(generator), str(folder), *run.arguments()], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        return None
+    truth: dict[str, Any] = json.loads(folder.with_name(folder.name + ".truth.json").read_text())
+    if run.hosts:
+        files = sorted(folder.iterdir())
+        files.sort(key=lambda file: zlib.crc32(file.name.encode()))  # any other order than that of the ranks
+        for number, file in enumerate(files):
+            host = folder / f"node{number % 3:02d}"
+            host.mkdir(exist_ok=True)
+            file.rename(host / file.name)
+    return truth
+
+
+def judge(report: Report, truth: dict[str, Any]) -> list[str]:
+    """What is wrong about a report."""
+    verdict, wrong = report.verdict, []
+    if verdict.cause not in CAUSES[truth["fault"]]:
+        wrong.append(f"cause {verdict.cause}")
+    if truth["fault"] == "none":
+        return wrong
+    if list(verdict.ranks) != truth["culprits"]:
+        wrong.append(f"ranks {list(verdict.ranks)[:6]} not {truth['culprits']}")
+    call = report.collectives[0] if report.collectives else None
+    if call is None:
+        return [*wrong, "no stuck call"]
+    if call.group != truth["group"]:
+        wrong.append(f"group {call.group} not {truth['group']}")
+    if truth.get("collective_seq_id") not in (None, call.seq):
+        wrong.append(f"seq {call.seq} not {truth['collective_seq_id']}")
+    if "site" in truth and truth["no_frames"] is False:
+        name, file, line = truth["site"]
+        if call.where != f"{file}:{line} {name}":
+            wrong.append(f"where {call.where} not {line}")
+    return wrong
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("generator", type=Path)
+    parser.add_argument("--most-ranks", type=int, default=64)
+    parser.add_argument("--only")
+    parser.add_argument("--keep", type=Path, help="folder for the sets that went wrong")
+    options = parser.parse_args()
+    right, total = Counter[str](), Counter[str]()
+    complaints: dict[str, list[str]] = defaultdict(list)
+    root = Path(tempfile.mkdtemp(prefix="recordings"))
+    for number, run in enumerate(dict.fromkeys(runs(options.most_ranks, options.only))):
+        folder = root / f"set{number}"
+        truth = make(options.generator, run, folder)
+        if truth is None or (run.fault != "none" and truth.get("waiting_ranks") == 0):
+            # refused, or the fault does no harm: everything completed
+            shutil.rmtree(folder, ignore_errors=True)
+            continue
+        truth["no_frames"] = False
+        started = time.process_time()
+        wrong = judge(analyze(folder), truth)
+        spent = time.process_time() - started
+        total[run.fault] += 1
+        right[run.fault] += not wrong
+        if wrong:
+            complaints[run.fault].append(f"{run}: {'; '.join(wrong)}")
+            if options.keep is not None:
+                shutil.copytree(folder, options.keep / f"{run.fault}-{number}", dirs_exist_ok=True)
+        if spent > 5:
+            print(f"{run}: {spent:.1f} s")
+        shutil.rmtree(folder)
+    shutil.rmtree(root, ignore_errors=True)
+    for fault in CAUSES:
+        if total[fault]:
+            print(f"{fault:16} {right[fault]:4} of {total[fault]}")
+        for text in complaints[fault]:
+            print(f"    {text}")
+
+
+if __name__ == "__main__":
+    main()
