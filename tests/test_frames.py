@@ -150,7 +150,8 @@ def test_a_script_named_like_a_module_of_python_is_own_code() -> None:
 
 def test_without_own_code_the_library_above_torch_is_better_than_nothing() -> None:
     stack = thread(
-        "forward (torch/nn/modules/linear.py:1) < training_step (/v/lib/python3.11/site-packages/transformers/trainer.py:2)"
+        "forward (torch/nn/modules/linear.py:1)"
+        " < training_step (/v/lib/python3.11/site-packages/transformers/trainer.py:2)"
         " < _run_code (<frozen runpy>:88)"
     )
     found, own = TABLE.own.innermost(stack.frames)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from hangscope.align.dump_owners import LAUNCHER, RANK, Claim, Owners, key_of
+from hangscope.align.dump_owners import LAUNCHER, RANK, Claim, Owners, key_of, only_dumps
 from hangscope.model import ProcessDump
 from hangscope.parse.columns import WriterKey
 from hangscope.parse.source import ParsedSource
@@ -118,6 +118,8 @@ def _first_rank(launcher: ProcessDump | None, processes: int) -> int | None:
     return 0 if several is None or several[1] in ("1", "1:1") else None
 
 
-def dump_writers(sources: Sequence[ParsedSource]) -> frozenset[WriterKey]:
-    """The writers of dumps."""
-    return frozenset(key_of(dump.line) for source in sources for dump in source.dumps)
+def dump_writers(sources: Sequence[ParsedSource]) -> tuple[frozenset[WriterKey], frozenset[WriterKey]]:
+    """The writers of dumps, and those who wrote nothing else (what stands around the dumps of a file is theirs)."""
+    dumped = frozenset(key_of(dump.line) for source in sources for dump in source.dumps)
+    alone = frozenset(info.key for source in sources if only_dumps(source) for info in source.writers)
+    return dumped, alone

@@ -128,7 +128,7 @@ class _Identifier:
         self._claims: dict[Node, list[_Claim]] = defaultdict(list)
         self._warnings: list[str] = []
         self._owners = find_owners(sources, {file: hint.host for file, hint in self._hints.items()})
-        self._dumps = dump_writers(sources)
+        self._dumps, self._only_dumps = dump_writers(sources)
         self._world_size = world_size(sources) or size_by_launchers(sources, self._owners) or None
 
     def identify(self) -> Identity:
@@ -288,7 +288,7 @@ class _Identifier:
         dumps: dict[int, list[Node]] = defaultdict(list)
         for root, keys in members.items():
             if claims := self._claims.get(root):
-                (dumps if self._dumps.issuperset(keys) else logs)[_best(claims).rank].append(root)
+                (dumps if self._only_dumps.issuperset(keys) else logs)[_best(claims).rank].append(root)
         for rank, roots in dumps.items():
             if len(logs[rank]) == 1:
                 for root in roots:
@@ -305,14 +305,19 @@ class _Identifier:
     def _processes(self) -> tuple[dict[WriterKey, Process], list[Process]]:
         ranked: dict[Node, Process] = {}
         by_writer: dict[WriterKey, Process] = {}
-        for key, node in self._nodes.items():
+        # a dump that lies beside a rank's log is neither its first nor its last word
+        dump_files = {key.file for key in self._only_dumps}
+        for key, node in sorted(self._nodes.items(), key=lambda item: item[0] in self._only_dumps):
             root = self._union.find(node)
             process = ranked.get(root)
             if process is None:
                 process = ranked[root] = Process()
                 self._decide_rank(process, self._claims.get(root, []))
             by_writer[key] = process
-            _describe(process, key, self._writers[key], self._hints[key.file])
+            _describe(process, key, self._hints[key.file])
+            last = process.last_line
+            if key not in self._only_dumps or last is None or last.file in dump_files:
+                _add_lines(process, self._writers[key])
         for source in self._sources:
             for event in source.events:
                 process = by_writer[writer_key(event.line)]
@@ -458,7 +463,7 @@ def size_in(value: Value) -> int:
     return value if isinstance(value, int) and 0 < value <= MAX_RANKS else 0
 
 
-def _describe(process: Process, key: WriterKey, info: WriterInfo, hint: FileHints) -> None:
+def _describe(process: Process, key: WriterKey, hint: FileHints) -> None:
     """Adds what one writer knows to its process."""
     process.host = process.host or key.host or hint.host
     process.pid = process.pid if process.pid is not None else key.pid
@@ -468,6 +473,10 @@ def _describe(process: Process, key: WriterKey, info: WriterInfo, hint: FileHint
         process.files = (*process.files, key.file)
     if (key.file, key.stream) not in process.streams:
         process.streams = (*process.streams, (key.file, key.stream))
+
+
+def _add_lines(process: Process, info: WriterInfo) -> None:
+    """Adds when a writer wrote, and its first and last words."""
     process.line_count += info.lines
     if info.first_time is not None and (process.first_time is None or info.first_time < process.first_time):
         process.first_time = info.first_time
