@@ -15,7 +15,7 @@ from hypothesis.extra.lark import from_lark
 
 from hangscope.errors import GrammarError
 from hangscope.grammar import Alternative, Grammar, Match, Sample, load_grammars, load_set
-from hangscope.grammar.loader import load_grammar
+from hangscope.grammar.definition import load_grammar
 from hangscope.parse.run import read_inputs
 from hangscope.sources.discover import discover
 from lark_check import lark_grammars
@@ -211,7 +211,7 @@ def test_wrong_grammar_is_one_clear_error(text: str, says: str, tmp_path: Path, 
     path = tmp_path / "toy.lark"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(GrammarError, match=re.escape(says)) as raised:
-        load_grammar(path, checkout / "grammars" / "base.lark")
+        _ = load_grammar(path, checkout / "grammars" / "base.lark").samples
     assert "toy.lark" in str(raised.value)
 
 

@@ -7,6 +7,7 @@ that their literals hold, so the cost of a line that no grammar knows does not g
 
 from __future__ import annotations
 
+import functools
 import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from hangscope.grammar.index import Place, WordIndex
+from hangscope.grammar.samples import Sample, read_samples
 from hangscope.model import Value
 
 _BLANKS = re.compile(r"[ \t]{2,}|\t")
@@ -40,16 +42,6 @@ class _Search(Protocol):
 
 
 CONVERTERS: dict[str, Callable[[str], Value]] = {"int": int, "hex": _hex, "float": float, "str": str.strip}
-
-
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """A sample line of a grammar's header: what it must become (kind None: it must not match)."""
-
-    text: str
-    kind: str | None
-    fields: dict[str, Value] | None
-    line: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,16 +83,25 @@ class Grammar:
         anchors: tuple[str, ...],
         alternatives: tuple[Alternative, ...],
         *,
-        samples: tuple[Sample, ...] = (),
         file: str = "",
+        text: str = "",
     ) -> None:
         self.source = source
         self.about = about
         self.anchors = anchors
         self.alternatives = alternatives
-        self.samples = samples
         self.file = file
+        self._text = text
         self._matchers = tuple(_Matcher(a) for a in alternatives)
+
+    @functools.cached_property
+    def samples(self) -> tuple[Sample, ...]:
+        """The sample lines of the file's header; read when asked for, as only tests do.
+
+        Raises:
+            GrammarError: naming the line that is wrong.
+        """
+        return read_samples(self.file, self._text)
 
     def looks_like(self, text: str) -> bool:
         """True when the text holds one of the source's literal anchors."""
