@@ -36,6 +36,9 @@ _CHECKPOINT_FILES = (
 )
 _SPAWNED_BY = "torch/multiprocessing/spawn.py"
 
+_MAX_ALIKE = 64
+"""Dumps of one process id that are looked at to find a parent: as many hosts may have that id."""
+
 _HEADS = frozenset({"stack_thread", "thread_dump"})
 """Kinds of events that the head lines of dumps make."""
 
@@ -98,7 +101,8 @@ def find_owners(sources: Sequence[ParsedSource], hosts: Mapping[str, str | None]
     by_pid: dict[int, list[ProcessDump]] = defaultdict(list)
     for dump in dumps:
         if dump.pid is not None:
-            by_pid[dump.pid].append(dump)
+            if len(by_pid[dump.pid]) < _MAX_ALIKE:
+                by_pid[dump.pid].append(dump)
             parent = dump.parent_pid
             if parent is None:
                 host = owners.hosts[id(dump)]

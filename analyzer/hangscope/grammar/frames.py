@@ -163,6 +163,7 @@ class FrameTable:
         frames = tuple(frame for frame in thread.frames if frame.native == native)
         if not frames:
             return None
+        walk = _Walk(thread, frames)
         own = False
         user: Frame | None = None
         weak: Reading | None = None
@@ -171,7 +172,7 @@ class FrameTable:
             if mine and user is None:
                 user = frame
             for pattern in self._of(frame, native=native, mine=mine):
-                if (own and not pattern.outer) or not _fits(pattern, thread, frames, index):
+                if (own and not pattern.outer) or not walk.fits(pattern, index):
                     continue
                 operation = self._operation(pattern, frames, index)
                 reading = Reading(pattern.state, pattern.id, frame, operation, pattern.weak)
@@ -211,15 +212,31 @@ class FrameTable:
         return self._operations.get(bare, bare.strip("_"))
 
 
-def _fits(pattern: Pattern, thread: ThreadStack, frames: Sequence[Frame], index: int) -> bool:
-    if pattern.depth is not None and index > pattern.depth:
-        return False
-    if pattern.threads is not None and not pattern.threads.match(thread.name):
-        return False
-    if pattern.sources is not None and (index or not pattern.sources.search(frames[index].source)):
-        return False
-    then = pattern.then
-    return then is None or any(then.fits(frame) for frame in frames[index + 1 :])
+class _Walk:
+    """The frames of one thread, with what is asked about them more than once."""
+
+    def __init__(self, thread: ThreadStack, frames: tuple[Frame, ...]) -> None:
+        self.frames = frames
+        self._name = thread.name
+        self._furthest: dict[FrameMatcher, int] = {}
+
+    def fits(self, pattern: Pattern, index: int) -> bool:
+        """Whether a pattern whose frame this is fits here."""
+        if pattern.depth is not None and index > pattern.depth:
+            return False
+        if pattern.threads is not None and not pattern.threads.match(self._name):
+            return False
+        if pattern.sources is not None and (index or not pattern.sources.search(self.frames[index].source)):
+            return False
+        return pattern.then is None or self._furthest_fit(pattern.then) > index
+
+    def _furthest_fit(self, matcher: FrameMatcher) -> int:
+        found = self._furthest.get(matcher)
+        if found is None:
+            last = len(self.frames) - 1
+            found = next((at for at in range(last, -1, -1) if matcher.fits(self.frames[at])), -1)
+            self._furthest[matcher] = found
+        return found
 
 
 def last_component(function: str) -> str:
