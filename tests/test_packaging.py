@@ -70,6 +70,7 @@ def _files(folder: Path, pattern: str) -> set[str]:
 def test_wheel_holds_code_grammars_rules_and_schema(unpacked: Path, checkout: Path) -> None:
     shipped = unpacked / "hangscope"
     assert _files(shipped / "_data" / "grammars", "*.lark") == _files(checkout / "grammars", "*.lark") != set()
+    assert _files(shipped / "_data" / "grammars", "*.toml") == {"frames.toml"}
     assert _files(shipped / "_data" / "rules", "*.toml") == _files(checkout / "rules", "*.toml") != set()
     assert _files(shipped, "*.py") == _files(PACKAGE, "*.py")
     assert _files(shipped, "*.json") == _files(PACKAGE, "*.json") >= {"report/schema/report.schema.json"}
