@@ -10,12 +10,12 @@ from __future__ import annotations
 import functools
 import re
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import translate
 from pathlib import Path
 
 from hangscope.errors import GrammarError
+from hangscope.grammar.globs import Globs, read_globs
 from hangscope.grammar.own_code import OwnCode
 from hangscope.model import Frame, ThreadStack
 from hangscope.resources import grammars_dir
@@ -46,17 +46,17 @@ class FrameMatcher:
     """Which frames are meant: by the last component of the function, and the end of the file's path.
 
     Attributes:
-        functions: expression for the function; None for all.
+        functions: globs for the function; None for all.
         files: ends of paths; those that end with "/" are folders, those that hold none of both stand for all.
     """
 
-    functions: re.Pattern[str] | None
+    functions: Globs | None
     files: tuple[str, ...]
 
     def fits(self, frame: Frame) -> bool:
         if self.functions is not None:
             name = frame.function if frame.native else last_component(frame.function)
-            if not self.functions.match(name):
+            if not self.functions.fit(name):
                 return False
         return not self.files or any(_ends_with(frame.file or "", file) for file in self.files)
 
@@ -76,7 +76,7 @@ class Pattern:
         outer: may stand outside of the job's own code.
         native: is about frames of C and C++ code.
         user: is about frames of the job's own code.
-        threads: expression for the thread's name, None for all; without functions and files it decides by itself.
+        threads: globs for the thread's name, None for all; without functions and files it decides by itself.
         sources: expression for the frame's line of code; None for all.
         operation: "function" or "then" (the frame that names it), a name, or "" for none.
         match, no_match: stacks that this pattern decides, and that it does not.
@@ -92,7 +92,7 @@ class Pattern:
     outer: bool
     native: bool
     user: bool
-    threads: re.Pattern[str] | None
+    threads: Globs | None
     sources: re.Pattern[str] | None
     operation: str
     match: tuple[str, ...]
@@ -148,7 +148,7 @@ class FrameTable:
 
     def _by_name(self, thread: ThreadStack) -> Reading | None:
         for pattern in self._named:
-            if pattern.threads is not None and pattern.threads.match(thread.name) and pattern.frame.functions is None:
+            if pattern.threads is not None and pattern.threads.fit(thread.name) and pattern.frame.functions is None:
                 return Reading(pattern.state, pattern.id, thread.frames[0] if thread.frames else None)
         return None
 
@@ -224,7 +224,7 @@ class _Walk:
         """Whether a pattern whose frame this is fits here."""
         if pattern.depth is not None and index > pattern.depth:
             return False
-        if pattern.threads is not None and not pattern.threads.match(self._name):
+        if pattern.threads is not None and not pattern.threads.fit(self._name):
             return False
         if pattern.sources is not None and (index or not pattern.sources.search(self.frames[index].source)):
             return False
@@ -355,10 +355,8 @@ def _texts(where: str, entry: Mapping[str, object], key: str) -> tuple[str, ...]
     return tuple(values)
 
 
-def _globs(globs: Iterable[str]) -> re.Pattern[str] | None:
-    """One expression for all of them; ``*`` and ``?`` as in file names."""
-    expressions = [translate(glob) for glob in globs]
-    return re.compile("|".join(expressions)) if expressions else None
+def _globs(globs: Sequence[str]) -> Globs | None:
+    return read_globs(globs) if globs else None
 
 
 def _expression(where: str, expressions: Sequence[str]) -> re.Pattern[str] | None:
