@@ -510,6 +510,13 @@ def test_a_folder_that_is_not_empty_is_refused_before_anything_is_done(tmp_path:
     assert [path.name for path in (tmp_path / "bundle").iterdir()] == ["mine"]
 
 
+def test_an_archive_that_is_there_is_kept(tmp_path: Path) -> None:
+    (tmp_path / "bundle.tar.gz").write_text("mine")
+    with pytest.raises(InputError, match=r"bundle\.tar\.gz is there already"):
+        attach(os.getpid(), output=tmp_path / "bundle", archive=True)
+    assert (tmp_path / "bundle.tar.gz").read_text() == "mine"
+
+
 @pytest.mark.parametrize(
     "wrong", [["--native", "--nonblocking"], ["--pid", "0"], ["--pid"], ["--interval", "never"], ["--watch", "-1"]]
 )

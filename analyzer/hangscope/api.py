@@ -159,7 +159,7 @@ def attach(
     from hangscope.live.watch import wait_until_stuck
 
     options = Options(interval_s, native, nonblocking, recorder)
-    check_options(options, Path(output) if output is not None else None)
+    check_options(options, Path(output) if output is not None else None, archive=archive)
     if watch_s is not None and not wait_until_stuck(pids, watch_s, say or _say_nothing):
         return None
     captured = capture(find_jobs(pids, several=several), Path(output) if output is not None else None, options, say)

@@ -27,12 +27,14 @@ def default_folder() -> Path:
     return Path(f"hangscope-attach-{host_name()}-{time.strftime('%Y%m%d-%H%M%S')}")
 
 
-def check_folder(folder: Path) -> None:
-    """Whether a bundle can go there.
+def check_folder(folder: Path, *, archive: bool = False) -> None:
+    """Whether a bundle can go there, and its archive beside it.
 
     Raises:
-        InputError: there is something in it, or it is no folder.
+        InputError: there is something in it or in the archive's place, or it is no folder.
     """
+    if archive and _archive_of(folder).exists():
+        raise InputError(f"{_archive_of(folder)} is there already", _ELSEWHERE)
     try:
         occupied = folder.exists() and (not folder.is_dir() or any(folder.iterdir()))
     except OSError as error:
@@ -80,11 +82,15 @@ def pack(folder: Path) -> Path:
     Raises:
         InputError: it cannot be written, or is there already.
     """
-    name = folder.resolve().name
-    packed = folder.resolve().with_name(f"{name}.tar.gz")
+    packed = _archive_of(folder)
     try:
         with tarfile.open(packed, "x:gz") as archive:
-            archive.add(folder, arcname=name)
+            archive.add(folder, arcname=folder.resolve().name)
     except OSError as error:
         raise InputError(f"{packed} cannot be written: {error.strerror or error}", _ELSEWHERE) from error
     return packed
+
+
+def _archive_of(folder: Path) -> Path:
+    whole = folder.resolve()
+    return whole.with_name(f"{whole.name}.tar.gz")

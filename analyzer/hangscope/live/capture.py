@@ -55,7 +55,7 @@ class Captured:
     jobs: tuple[tuple[str, Path], ...]
 
 
-def check_options(options: Options, output: Path | None = None) -> str:
+def check_options(options: Options, output: Path | None = None, *, archive: bool = False) -> str:
     """Finds out before the work whether it can be done; returns the program that takes stacks.
 
     Raises:
@@ -66,7 +66,7 @@ def check_options(options: Options, output: Path | None = None) -> str:
             "native frames can only be read while the process is paused", "Leave out either --native or --nonblocking."
         )
     if output is not None:
-        check_folder(output)
+        check_folder(output, archive=archive)
     return pyspy.find_pyspy()
 
 
