@@ -129,6 +129,7 @@ def test_any_stack_has_a_state(frames: list[Frame], name: str) -> None:
         ("/workspace/venv/lib/python3.11/site-packages/accelerate/state.py", False),
         ("/opt/pytorch/torch/distributed/distributed_c10d.py", False),
         ("/root/.local/share/uv/python/cpython-3.13t/lib/python3.13t/threading.py", False),
+        ("/tmp/torchinductor_root/ab/cabc.py", False),
         ("<frozen runpy>", False),
         ("<string>", False),
         ("<eval_with_key>.12", False),

@@ -16,6 +16,8 @@ STDLIB = sys.stdlib_module_names | _OTHER_STDLIB
 _INSTALLED = re.compile(r"(?:^|/)(?:site-packages|dist-packages)/|(?:^|/)lib(?:64)?/python3(?:\.\d+)?t?/|\.zip/")
 # <ipython-input-3-0123456789ab>, <stdin>: typed by the user; other names in brackets are made by machines
 _TYPED = re.compile(r"<(?:ipython-input|stdin)")
+# written by compilers: torch.compile's kernels, extensions built on the fly
+_GENERATED = re.compile(r"/torchinductor_[^/]*/|/torch_extensions/|/\.triton/")
 _NOTEBOOK_CELL = re.compile(r"/ipykernel_\d+/\d+\.py$")
 
 
@@ -41,7 +43,7 @@ class OwnCode:
             return True
         if file.startswith("<"):
             return _TYPED.match(file) is not None
-        if _INSTALLED.search(file) or file == "???":
+        if _INSTALLED.search(file) or _GENERATED.search(file) or file == "???":
             return False
         if _NOTEBOOK_CELL.search(file):
             return True

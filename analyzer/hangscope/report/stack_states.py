@@ -107,7 +107,10 @@ def _name(position: Position) -> str:
     """What a process is called whose rank nobody knows."""
     dump = position.dump
     host = f" on {position.host}" if position.host else ""
-    return f"pid {dump.pid}{host}" if dump.pid is not None else f"{dump.line.file}:{dump.line.number}"
+    if dump.pid is not None:
+        return f"pid {dump.pid}{host}"
+    local_rank = position.process.local_rank if position.process is not None else None
+    return f"local rank {local_rank}{host}" if local_rank is not None else f"{dump.line.file}:{dump.line.number}"
 
 
 def _frame(frame: Frame) -> str:
