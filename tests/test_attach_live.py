@@ -376,6 +376,21 @@ def test_ras_is_only_sought_where_the_job_has_it(
     assert ras.address_of([_target(NCCL_RAS_ADDR=told)], listening) == address
 
 
+@pytest.mark.parametrize("inside", [True, False])
+def test_a_container_with_a_network_of_its_own_is_not_asked_through_ours(
+    process: MakeProcess, proc: Path, tmp_path: Path, inside: bool
+) -> None:
+    for name, network in [("7", "a"), ("self", "a" if inside else "b")]:
+        folder = process(7) if name == "7" else proc / "self"
+        (folder / "ns").mkdir(parents=True)
+        (tmp_path / network).touch()
+        (folder / "ns" / "net").symlink_to(tmp_path / network)
+    job = LiveJob("job", (_target(NCCL_RAS_ADDR="127.0.0.1:28028"),))
+    looking = capture._Capture(job, HostBundle(tmp_path), "py-spy", capture.Options(), capture._quiet)
+    assert looking._ras_address([]) == (("127.0.0.1", 28028) if inside else None)
+    assert bool(list(looking._troubles())) != inside
+
+
 def test_the_tightest_cgroup_counts(process: MakeProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     process(7).joinpath("cgroup").write_text("0::/pod/container\n")
     inner = tmp_path / "cgroup" / "pod" / "container"

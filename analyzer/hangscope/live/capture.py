@@ -142,11 +142,23 @@ class _Capture:
             self._bundle.write(f"sockets.{number}.txt", sockets.format_sockets(found))
         if number == 1:
             self._write_environments()
-        address = None if any(ras.is_off(t.environment) for t in self._job.ranks) else ras.address_of(targets, found)
+        address = self._ras_address(found)
         asked = pool.submit(ras.ask, address) if address is not None else None
         self._dump(number, pool)
         if asked is not None and address is not None:
             self._keep_answers(number, asked.result(), address)
+
+    def _ras_address(self, found: Sequence[sockets.Socket]) -> tuple[str, int] | None:
+        """Where to ask; nowhere when our own network is another one, in which the port may be anybody's."""
+        ranks = self._job.ranks
+        address = ras.address_of(self._job.targets, found)
+        if address is None or any(ras.is_off(target.environment) for target in ranks):
+            return None
+        if all(sockets.same_network(target.pid) for target in ranks if procfs.is_alive(target.pid)):
+            return address
+        reason = "it has a network of its own; run hangscope inside of its container for that"
+        self._trouble[reason, "RAS report of "].append("the job")
+        return None
 
     def _write_environments(self) -> None:
         for target in self._job.ranks:

@@ -47,7 +47,7 @@ def sockets_of(pids: Mapping[int, str]) -> list[Socket]:
             for one in _read_table(pid):
                 if one.inode in owners and one.inode not in known:
                     known[one.inode] = one
-        if len(known) > 0 and _same_network(pid):
+        if len(known) > 0 and same_network(pid):
             break
     listed = [
         Socket(one.state, one.received, one.unsent, one.local, one.peer, one.inode, tuple(owners[one.inode]))
@@ -68,7 +68,7 @@ def format_sockets(sockets: Iterable[Socket]) -> str:
     return "\n".join([*lines, ""])
 
 
-def _same_network(pid: int) -> bool:
+def same_network(pid: int) -> bool:
     """Whether the process sees the same network as we do: then every other process of the host was in its table."""
     here = procfs.PROC / "self/ns/net"
     there = procfs.PROC / str(pid) / "ns/net"
