@@ -205,6 +205,7 @@ def test_both_ends_of_a_deadlock_are_shown(jobs: dict[str, Job]) -> None:
 
 
 def test_a_healthy_job_is_accused_of_nothing(jobs: dict[str, Job]) -> None:
+    assert jobs["healthy"].status == 0, jobs["healthy"].complaint
     verdict = jobs["healthy"].report["verdict"]
     assert verdict["cause"] in {"no-fault-found", "insufficient-evidence"}, verdict
     assert verdict["ranks"] == []
@@ -213,6 +214,7 @@ def test_a_healthy_job_is_accused_of_nothing(jobs: dict[str, Job]) -> None:
 @pytest.mark.parametrize("fault", STUCK_AT)
 def test_all_ranks_are_seen_with_their_processes(jobs: dict[str, Job], fault: str) -> None:
     job = jobs[fault]
+    assert job.status == 0, job.complaint
     assert job.report["job"]["world_size"] == 2
     assert {one["rank"]: one["pid"] for one in job.report["ranks"]} == {rank: job.progress(rank)[1] for rank in (0, 1)}
 

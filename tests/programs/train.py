@@ -67,7 +67,10 @@ def train(folder: Path) -> None:
         append_metrics(step)
         dist.all_reduce(batch)  # reduce_gradients
         save_checkpoint(step, folder)
-        (folder / f"step-{RANK}").write_text(f"{step} {os.getpid()}")
+        # renamed, so that nobody reads half of it
+        written = folder / f"step-{RANK}.new"
+        written.write_text(f"{step} {os.getpid()}")
+        written.rename(folder / f"step-{RANK}")
         print(f"rank {RANK} step {step}", flush=True)
         time.sleep(0.05)
 

@@ -42,7 +42,7 @@ def process_table(targets: Iterable[Target]) -> str:
         one = procfs.read_stat(target.pid)
         if one is not None:
             lines.append(
-                f"{one.pid:>7} {one.parent:>7} {_flags(one):<4} {procfs.wait_channel(one.pid) or '-':<24} "
+                f"{one.pid:>7} {one.parent:>7} {_flags(one):<4} {(procfs.wait_channel(one.pid) or '-')[:24]:<24} "
                 f"{_clock(now - one.started, days=True):>7} {_clock(one.cpu_s):>8} {target.command or f'[{one.name}]'}"
             )
     return "\n".join([*lines, ""])
