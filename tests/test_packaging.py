@@ -125,12 +125,21 @@ def test_sdist_can_build_and_test_itself(checkout: Path, tmp_path: Path) -> None
         (["analyze", "--help"], {"pandas", "numpy", "matplotlib", "lark"}),
         (["explain", "gpu-out-of-memory"], {"pandas", "numpy", "matplotlib"}),
         (["rules"], {"pandas", "numpy", "matplotlib"}),
+        (["analyze", "fixtures/gpu-out-of-memory-01-one-rank/logs"], {"pandas", "numpy", "matplotlib", "jsonschema"}),
+        (["analyze", "fixtures/gpu-out-of-memory-01-one-rank/logs", "--format", "json"], {"pandas", "numpy", "rich"}),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_short_commands_start_light(arguments: list[str], unwanted: set[str], checkout: Path) -> None:
     loaded = _python("-c", SHOW_IMPORTS, *arguments, cwd=checkout, path=checkout / "analyzer")
     assert set(loaded.split()) & unwanted == set()
+
+
+def test_second_analysis_needs_no_lark(checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    arguments = ("-c", SHOW_IMPORTS, "analyze", "fixtures/gpu-out-of-memory-01-one-rank/logs")
+    first, second = (set(_python(*arguments, cwd=checkout, path=PACKAGE.parent).split()) for _ in range(2))
+    assert "lark" in first and "lark" not in second
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda path: path.relative_to(PACKAGE).as_posix())
