@@ -6,7 +6,7 @@ import pytest
 
 from diagnose_samples import make_fact
 from hangscope.align.versions import Versions
-from hangscope.diagnose.template import Subject, format_ranks, outline, render, sentences
+from hangscope.diagnose.template import Subject, outline, render, sentences
 from hangscope.diagnose.versions import fits, parse_requirement
 from hangscope.model import Fact
 
@@ -15,14 +15,6 @@ NOTHING = Subject((), (), (), (), 0, {})
 
 def _subject(*facts: Fact) -> Subject:
     return Subject((0, 1, 2, 3, 6), ("node01", "node02"), ("dp",), (7,), len(facts), {"f": facts})
-
-
-@pytest.mark.parametrize(
-    ("ranks", "text"),
-    [((), ""), ((5,), "5"), ((4, 5), "4,5"), ((6, 0, 1, 2, 3), "0-3,6"), ((1, 1, 2, 3, 9, 10), "1-3,9,10")],
-)
-def test_ranks_become_ranges(ranks: tuple[int, ...], text: str) -> None:
-    assert format_ranks(ranks) == text
 
 
 @pytest.mark.parametrize(

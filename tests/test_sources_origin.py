@@ -18,6 +18,7 @@ from hangscope.sources.origin import FileHints, hints
         ("global_rank=5.log.gz", FileHints(rank=5)),
         ("rank0/stdout.log", FileHints(rank=0)),
         ("fr/nccl_trace_rank_2", FileHints(rank=2)),
+        ("fr/nccl_trace_rank_1023", FileHints(rank=1023)),
         ("local_rank_3.log", FileHints(local_rank=3)),
         ("none_n1km/attempt_1/2/stderr.log", FileHints(local_rank=2, attempt=1)),
         ("slurm-123_3.out", FileHints(rank=3)),

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 import string
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from hangscope.model import Fact, Value
+from hangscope.ranges import count_off, fold_numbers
 
 UNKNOWN = "?"
 SUMMARY_NAMES = ("ranks", "hosts", "group", "affected", "count")
@@ -92,19 +93,6 @@ def outline(template: str) -> str:
     return "".join(parts)
 
 
-def format_ranks(ranks: Iterable[int]) -> str:
-    """Ranks as people write them: ``0-3,6``; two neighbours stay ``4,5``."""
-    pieces: list[str] = []
-    run: list[int] = []
-    for rank in [*sorted(set(ranks)), None]:
-        if run and (rank is None or rank != run[-1] + 1):
-            pieces += [f"{run[0]}-{run[-1]}"] if len(run) > 2 else map(str, run)
-            run = []
-        if rank is not None:
-            run.append(rank)
-    return ",".join(pieces)
-
-
 def field_value(fact: Fact, name: str) -> Value:
     """A field of a fact, or one of the keys that every fact carries; None when it has neither."""
     if name in fact.fields:
@@ -150,7 +138,7 @@ def _fill_summary(wanted: Placeholder, subject: Subject) -> str:
         names, text = subject.hosts, _format_hosts(subject.hosts)
         return _named(wanted, len(names), text)
     ranks = subject.ranks if wanted.name == "ranks" else subject.affected
-    return _named(wanted, len(ranks), format_ranks(ranks))
+    return _named(wanted, len(ranks), count_off(ranks))
 
 
 def _named(wanted: Placeholder, count: int, text: str) -> str:
@@ -174,7 +162,7 @@ def _format_value(value: Value, wanted: Placeholder) -> str:
         holds_ranks = wanted.field.endswith(_RANK_FIELDS) and len(numbers) == len(value)
         items = [str(item) for item in value]
         # names of groups hold commas of their own
-        return format_ranks(numbers) if holds_ranks else ("; " if any("," in i for i in items) else ", ").join(items)
+        return fold_numbers(numbers) if holds_ranks else ("; " if any("," in i for i in items) else ", ").join(items)
     if wanted.format and isinstance(value, int | float) and not isinstance(value, bool):
         return _FORMATS[wanted.format](value)
     if isinstance(value, bool):

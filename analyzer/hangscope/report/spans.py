@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+
+from hangscope.ranges import count_off, fold_numbers
+
+__all__ = ["confidence_word", "count_words", "fold_hosts", "fold_numbers", "rank_words", "size_words"]
 
 _NUMBERED = re.compile(r"(.*?)(\d+)(\D*)", re.DOTALL)
 
@@ -11,18 +15,13 @@ _NUMBERED = re.compile(r"(.*?)(\d+)(\D*)", re.DOTALL)
 _ADDRESS = re.compile(r"[\d.:]+")
 
 
-def fold_numbers(numbers: Iterable[int]) -> str:
-    """``0,1,2,3,6`` as ``0-3,6``; two neighbours stay apart (``0,1``)."""
-    return ",".join(_span(first, last, 0) for first, last in _runs(sorted(set(numbers))))
-
-
 def rank_words(ranks: Iterable[int], *, most: int = 0) -> str:
     """``rank 5``, ``ranks 0-3,6``; with `most`, no more than so many characters of numbers."""
     known = sorted(set(ranks))
     if not known:
         return "no rank"
-    numbers = fold_numbers(known)
-    if most and len(numbers) > most:
+    numbers = count_off(known)
+    if most and len(numbers) > most and "(" not in numbers:
         shown = numbers[:most].rpartition(",")[0] or numbers[:most]
         numbers = f"{shown},... ({len(known):,} in all)"
     return f"rank {numbers}" if len(known) == 1 else f"ranks {numbers}"
@@ -44,8 +43,7 @@ def fold_hosts(names: Iterable[str]) -> str:
         if len(numbers) == 1:
             words.append(f"{before}{numbers[0]:0{digits}d}{after}")
             continue
-        spans = ",".join(_span(first, last, digits) for first, last in _runs(sorted(numbers)))
-        words.append(f"{before}[{spans}]{after}")
+        words.append(f"{before}[{fold_numbers(numbers, digits=digits, strides=False)}]{after}")
     return ", ".join(sorted(words))
 
 
@@ -70,20 +68,3 @@ def confidence_word(confidence: float) -> str:
     if confidence >= 0.8:
         return "high"
     return "medium" if confidence >= 0.5 else "low"
-
-
-def _runs(numbers: Sequence[int]) -> list[tuple[int, int]]:
-    runs: list[tuple[int, int]] = []
-    for number in numbers:
-        if runs and number == runs[-1][1] + 1:
-            runs[-1] = (runs[-1][0], number)
-        else:
-            runs.append((number, number))
-    return runs
-
-
-def _span(first: int, last: int, digits: int) -> str:
-    if first == last:
-        return f"{first:0{digits}d}"
-    between = "," if last == first + 1 else "-"
-    return f"{first:0{digits}d}{between}{last:0{digits}d}"

@@ -10,7 +10,7 @@ _TORCHRUN = re.compile(r"(?:^|/)attempt_\d+/(?P<local>\d{1,6})/(?:stdout|stderr)
 _ATTEMPT = re.compile(r"(?:^|/)attempt_(?P<attempt>\d{1,6})(?:/|$)")
 # NCCL_DEBUG_FILE=nccl.%h.%p.log and its like: whatever stands between is the host
 _NCCL_FILE = re.compile(
-    r"nccl(?:[-_.](?:debug|log))?(?:\.(?P<host>[A-Za-z][\w-]*)\.(?P<pid>\d{1,10})|[-_](?P<name>[A-Za-z][\w-]*?)[-_](?P<id>\d{4,7}))"
+    r"nccl(?:[-_.](?:debug|log))?(?:\.(?P<host>[A-Za-z][\w-]*)\.(?P<pid>\d{1,10})|[-_](?P<name>(?!(?:trace[-_])?rank[-_])[A-Za-z][\w-]*?)[-_](?P<id>\d{4,7}))"
     r"(?:\.(?:log|txt|out|err))?",
     re.IGNORECASE,
 )

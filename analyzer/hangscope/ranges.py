@@ -1,0 +1,59 @@
+"""Writes many numbers in few characters: ``0-3,6``, and ``1-31:2`` for every second one, as Slurm does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+_STRIDED = 4
+"""So many equal steps in a row are worth a step of their own; fewer read better one by one."""
+
+
+def fold_numbers(numbers: Iterable[int], *, digits: int = 0, strides: bool = True) -> str:
+    """``0,1,2,3,6`` as ``0-3,6``; two neighbours stay apart (``0,1``); ``3,11,19,27`` as ``3-27:8``.
+
+    Ranks of one pipeline or data-parallel group stand in equal steps, by the hundred.
+
+    Args:
+        numbers: in any order.
+        digits: pad each number to so many digits.
+        strides: write equal steps above 1 as one run.
+    """
+    return ",".join(_span(*run, digits) for run in _runs(sorted(set(numbers)), strides=strides))
+
+
+def count_off(numbers: Iterable[int]) -> str:
+    """Like `fold_numbers`; when all numbers are one series of equal steps, in words: ``3-27 (every 8th)``."""
+    runs = _runs(sorted(set(numbers)), strides=True)
+    if len(runs) == 1 and runs[0][2] > 1:
+        first, last, step = runs[0]
+        return f"{first}-{last} (every {step}{_ending(step)})"
+    return ",".join(_span(*run, 0) for run in runs)
+
+
+def _runs(numbers: list[int], *, strides: bool) -> list[tuple[int, int, int]]:
+    """First, last and step of each run, the longest possible first."""
+    runs = []
+    at = 0
+    while at < len(numbers):
+        step = numbers[at + 1] - numbers[at] if at + 1 < len(numbers) else 1
+        end = at + 1
+        while end < len(numbers) and numbers[end] - numbers[end - 1] == step:
+            end += 1
+        if step > 1 and (not strides or end - at < _STRIDED):
+            end, step = at + 1, 1
+        runs.append((numbers[at], numbers[end - 1], step))
+        at = end
+    return runs
+
+
+def _span(first: int, last: int, step: int, digits: int) -> str:
+    if first == last:
+        return f"{first:0{digits}d}"
+    between = "," if last == first + 1 else "-"
+    return f"{first:0{digits}d}{between}{last:0{digits}d}" + (f":{step}" if step > 1 else "")
+
+
+def _ending(number: int) -> str:
+    if number % 100 in (11, 12, 13):
+        return "th"
+    return {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
