@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from hangscope.model import Fact, Value
-from hangscope.ranges import count_off, fold_numbers
+from hangscope.ranges import count_off
 
 UNKNOWN = "?"
 SUMMARY_NAMES = ("ranks", "hosts", "group", "affected", "count")
@@ -162,7 +162,7 @@ def _format_value(value: Value, wanted: Placeholder) -> str:
         holds_ranks = wanted.field.endswith(_RANK_FIELDS) and len(numbers) == len(value)
         items = [str(item) for item in value]
         # names of groups hold commas of their own
-        return fold_numbers(numbers) if holds_ranks else ("; " if any("," in i for i in items) else ", ").join(items)
+        return count_off(numbers) if holds_ranks else ("; " if any("," in i for i in items) else ", ").join(items)
     if wanted.format and isinstance(value, int | float) and not isinstance(value, bool):
         return _FORMATS[wanted.format](value)
     if isinstance(value, bool):
