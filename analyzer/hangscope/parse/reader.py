@@ -8,6 +8,7 @@ from typing import BinaryIO
 from hangscope.errors import HangscopeError
 from hangscope.grammar import GrammarSet, load_set
 from hangscope.model import Event, Line, SourceRecord, Value
+from hangscope.parse.blocks import BlockReader
 from hangscope.parse.bulk import CALL_KIND, MARK, CallReader
 from hangscope.parse.columns import WriterKey
 from hangscope.parse.formats import find_format
@@ -60,6 +61,7 @@ class _Reader:
         self._folded: dict[tuple[str, WriterKey, str], Event] = {}
         self._begun: set[WriterKey] = set()
         self._events: list[Event] = []
+        self._blocks = BlockReader(self._events)
         self._unrecognized = 0
         self._lines = 0
         self._end = 0
@@ -77,6 +79,7 @@ class _Reader:
             self._end, complete = raw.end, raw.complete
         for assembler in self._assemblers.values():
             self._take_exception(assembler.flush())
+        self._blocks.finish()
         return self._finish(self._end, complete=complete)
 
     def failed(self, error: Exception) -> ParsedSource:
@@ -117,6 +120,8 @@ class _Reader:
         key = key_of(line)
         info = self._writers.get(key) or self._writer(key)
         info.note(line)
+        if not line.header and self._blocks.feed(line):
+            return
         matches = self._grammars.parse(line.text) if line.text else []
         for grammar, match in matches:
             self._take_match(grammar.source, match.kind, match.fields, line, key)
