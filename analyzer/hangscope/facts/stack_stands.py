@@ -1,0 +1,315 @@
+"""Where every training process of the job stands: one entry for each, whatever dumps, views and rounds there are."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from hangscope.align.job import Job
+from hangscope.align.stack_tree import frames_of
+from hangscope.align.stacks import Position, place_of
+from hangscope.grammar.frames import COMMUNICATING, last_component, load_frames
+from hangscope.model import Evidence, Frame, Location
+
+WAITING = frozenset({"in-collective", "in-object-collective", "in-barrier", "in-p2p", "group-setup"})
+"""In a call that ends only when others make theirs."""
+
+STARTING = frozenset({"rendezvous", "store-wait"})
+ON_GPU = frozenset({"gpu-sync", "backward", "optimizer"})
+"""The host waits for the GPU, or may do so; what the GPU waits for was launched earlier."""
+
+_TOOLS = ("py-spy", "pystack", "py-bt", "gdb", "faulthandler")
+_SAYS_NOTHING = frozenset({"running", "native", "unknown", "noise"})
+_CRASH = re.compile(r"^Fatal Python error")
+_REFUSED = re.compile(r"Failed to suspend process|unexpected waitpid result", re.IGNORECASE)
+_WRAPPERS = ("c10d_logger.py", "contextlib.py", "nn/modules/module.py", "torch/utils/_contextlib.py")
+_C10D = "distributed_c10d.py"
+_PLUMBING = (
+    *(
+        "/torch/",
+        "/contextlib.py",
+        "/threading.py",
+        "/deepspeed/comm/",
+        "/deepspeed/utils/",
+        "/deepspeed/runtime/comm/",
+    ),
+    *("/accelerate/utils/", "/accelerate/state.py", "/accelerate/accelerator.py", "/fabric/utilities/", "/strategies/"),
+    *("/vllm/distributed/", "/sglang/srt/distributed/", "/tensor_parallel/mappings.py", "/torchmetrics/utilities/"),
+)
+"""Files of libraries through which a collective is called; who wanted it stands further out."""
+
+Step = tuple[str, str, int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Stand:
+    """Where one training process stands.
+
+    Attributes:
+        position: its last dump; of several views of one moment the one that tells most.
+        views: all dumps of that moment.
+        before: its dump before that, None when there is one round only.
+        children: the last dumps of its loader, checkpoint and other children.
+        path: the calls that led there, innermost first; lines of torch are left out, so that versions may differ.
+    """
+
+    position: Position
+    views: tuple[Position, ...]
+    before: Position | None
+    children: tuple[Position, ...]
+    path: tuple[Step, ...]
+
+    @property
+    def rank(self) -> int | None:
+        return self.position.rank
+
+    @property
+    def host(self) -> str | None:
+        return self.position.host
+
+    @property
+    def pid(self) -> int | None:
+        return self.position.dump.pid
+
+    @property
+    def state(self) -> str:
+        return self.position.state
+
+    @property
+    def waits(self) -> bool:
+        """Whether it is in a call that others have to make as well."""
+        return self.state in WAITING and not self.in_init
+
+    @property
+    def in_init(self) -> bool:
+        """Whether it is still in init_process_group, or looks for the store."""
+        if self.state in STARTING:
+            return True
+        return self.state == "group-setup" and self.calls("init_process_group", "init_distributed")
+
+    @property
+    def refused(self) -> bool:
+        """Whether the tool could not stop the process to look at it: it is stopped, or sleeps in the kernel."""
+        return not any(p.thread is not None for p in self.views) and any(
+            _REFUSED.search(p.dump.error) for p in self.views
+        )
+
+    @property
+    def active(self) -> bool:
+        """Whether it was running when the dump was taken, not blocked in a system call."""
+        thread = self.position.thread
+        return thread is not None and (thread.activity == "active" or bool(thread.gil))
+
+    @property
+    def moved(self) -> bool:
+        """Whether it stands elsewhere than in the dump before."""
+        return self.before is not None and (path_of(self.before) != self.path or self.before.state != self.state)
+
+    @property
+    def still(self) -> bool:
+        """Whether it is in the same function as in the dump before."""
+        before = self.before
+        return before is not None and before.state == self.state and _function(before) == _function(self.position)
+
+    def calls(self, *functions: str) -> bool:
+        """Whether one of these functions is on its stack."""
+        frames = self.position.thread.frames if self.position.thread is not None else ()
+        return any(last_component(frame.function) in functions for frame in frames)
+
+    @property
+    def name(self) -> str:
+        """``rank 3``, or ``process 18967 on node01`` when nobody knows its rank."""
+        if self.rank is not None:
+            return f"rank {self.rank}"
+        where = f" on {self.host}" if self.host else ""
+        return f"process {self.pid}{where}" if self.pid is not None else f"a process{where}"
+
+    @property
+    def where(self) -> str:
+        """``save_checkpoint (train.py:8)``: the innermost line of the job's own code, else the frame that tells."""
+        return where_of(self.position)
+
+    @property
+    def call(self) -> str:
+        """``all_reduce at train.py:35 main``, ``a barrier``, ...: what it waits in."""
+        words = {"in-barrier": "a barrier", "in-p2p": "a send or recv", "group-setup": "the set-up of a process group"}
+        what = self.position.operation or words.get(self.state, "a collective")
+        if self.state in STARTING:
+            what = "the rendezvous"
+        elif self.state in ON_GPU:
+            what = {"gpu-sync": "a wait for the GPU", "backward": "the backward pass"}.get(self.state, "the optimizer")
+        user = caller_of(self.position)
+        return f"{what} at {place_of(user)}" if user is not None and user.file else what
+
+
+def find_stands(job: Job) -> tuple[Stand, ...]:
+    """One for each training process of which there is a dump, by rank; those that only show a crash are left out."""
+    dumps: dict[object, list[Position]] = defaultdict(list)
+    others: list[Position] = []
+    parents = _parents_by_order(job.stacks.positions)
+    for position in job.stacks.positions:
+        if _CRASH.match(position.dump.reason):
+            continue
+        if position.role == "rank":
+            known = ("rank", position.rank) if position.rank is not None else id(position.process or position.dump)
+            dumps[known].append(position)
+        elif position.role in ("loader", "checkpoint", "child"):
+            others.append(position)
+    return tuple(_stand(positions, others, parents) for positions in dumps.values())
+
+
+def _stand(positions: Sequence[Position], others: Iterable[Position], parents: Mapping[int, int]) -> Stand:
+    rounds: dict[tuple[str, bool], list[Position]] = defaultdict(list)
+    for position in positions:
+        rounds[position.dump.tool, position.native].append(position)
+    views = sorted((found[-1] for found in rounds.values()), key=_telling)
+    best = views[0]
+    earlier = rounds[best.dump.tool, best.native][:-1]
+    children: dict[int | None, Position] = {}
+    for child in others:
+        if _is_child(child, best, parents):
+            children[child.dump.pid] = child
+    return Stand(best, tuple(views), earlier[-1] if earlier else None, tuple(children.values()), path_of(best))
+
+
+def _telling(position: Position) -> tuple[object, ...]:
+    """Sorts the view that tells most in front."""
+    tool = position.dump.tool
+    order = _TOOLS.index(tool) if tool in _TOOLS else len(_TOOLS)
+    return (position.thread is None, position.state in _SAYS_NOTHING, not position.own, not position.user, order)
+
+
+def _is_child(child: Position, parent: Position, parents: Mapping[int, int]) -> bool:
+    if child.rank is not None:
+        return child.rank == parent.rank
+    pid = child.dump.parent_pid
+    if pid is None:
+        return parents.get(id(child.dump)) == id(parent.dump)
+    return pid == parent.dump.pid and child.host in (parent.host, None)
+
+
+def _parents_by_order(positions: Iterable[Position]) -> dict[int, int]:
+    """py-spy dump --subprocesses prints the children behind their parent; where nothing names it, that is all."""
+    found: dict[int, int] = {}
+    parents: dict[str, int] = {}
+    for position in sorted(positions, key=lambda p: (p.dump.line.file, p.dump.line.number)):
+        dump = position.dump
+        if position.role == "rank":
+            parents[dump.line.file] = id(dump)
+        elif dump.line.file in parents:
+            found[id(dump)] = parents[dump.line.file]
+    return found
+
+
+def path_of(position: Position) -> tuple[Step, ...]:
+    """The frames of Python from the one that tells outward: function, file, and the line outside of torch."""
+    frames = [frame for frame in frames_of(position) if not frame.native]
+    start = next((at for at, frame in enumerate(frames) if frame is position.frame), 0)
+    steps = []
+    for frame in frames[start:]:
+        file = (frame.file or "").replace("\\", "/")
+        if file.endswith(_WRAPPERS):
+            continue
+        inside = "torch/" in file and ("site-packages/torch/" in file or file.startswith("torch/"))
+        line = None if inside else frame.line
+        steps.append((last_component(frame.function), file.rpartition("/")[2], line))
+    return tuple(steps)
+
+
+def _function(position: Position) -> tuple[str, str] | None:
+    frame = position.user or position.frame
+    return None if frame is None else (last_component(frame.function), (frame.file or "").rpartition("/")[2])
+
+
+def where_of(position: Position) -> str:
+    """``save_checkpoint (train.py:8)``: the innermost line of the job's own code, else the frame that tells; or ""."""
+    frame = caller_of(position) or position.frame
+    return shown(frame) if frame is not None else ""
+
+
+def caller_of(position: Position) -> Frame | None:
+    """Innermost frame of the job's own code; else of a library, though not of what only passes calls on."""
+    if position.own or position.user is None or position.thread is None:
+        return position.user
+    frames = position.thread.frames
+    at = next((at for at, frame in enumerate(frames) if frame is position.user), len(frames))
+    further = (frame for frame in frames[at:] if not frame.native and not _passes_on(frame))
+    return next(further, position.user)
+
+
+def _passes_on(frame: Frame) -> bool:
+    file = "/" + (frame.file or "<").replace("\\", "/")
+    return "<" in file or any(part in file for part in _PLUMBING)
+
+
+def shown(frame: Frame) -> str:
+    """``read_with_retry (train.py:20)``."""
+    file = (frame.file or "").replace("\\", "/").rpartition("/")[2]
+    place = f"{file}:{frame.line}" if frame.line else file
+    return f"{frame.function} ({place})" if place else frame.function
+
+
+def lines_of(position: Position, why: str) -> list[Evidence]:
+    """The lines of a dump that tell where its process stands: the frame that tells, the caller's, torch's entry."""
+    dump, thread = position.dump, position.thread
+    if thread is None:
+        return [Evidence(dump.line.location, dump.line.raw, why)]
+    frames = thread.frames
+    user = position.user if any(frame is position.user for frame in frames) else None
+    frame = position.frame if any(one is position.frame for one in frames) else None
+    inside = frames[: frames.index(user)] if user is not None else frames
+    entry = next((one for one in reversed(inside) if (one.file or "").endswith(_C10D)), None)
+    caller = caller_of(position) if user is not None else None
+    wanted = [one for one in (frame, user, caller, entry) if one is not None] or [*frames[:1]]
+    if user is None:
+        wanted += _called_below(position)
+    found = {item.at: item for one in wanted for item in frame_line(position, one, why)}
+    return list(found.values()) or [Evidence(thread.line.location, thread.line.raw, why)]
+
+
+def _called_below(position: Position) -> list[Frame]:
+    """Of a dump without the job's code: the frame of gloo's or NCCL's own thread that names the operation."""
+    table = load_frames()
+    for thread, state in zip(position.dump.threads, position.states, strict=False):
+        if thread is not position.thread and state in COMMUNICATING:
+            reading = table.read(thread)
+            if reading.frame is not None and reading.operation == position.operation:
+                return [reading.frame]
+    return []
+
+
+def frame_line(position: Position, frame: Frame, why: str) -> list[Evidence]:
+    """The line of the dump that shows a frame; nothing for a dump that has no lines."""
+    if frame.at is None:
+        return []
+    return [Evidence(Location(position.dump.line.file, frame.at), shown(frame), why, rebuilt=True)]
+
+
+def names_of(stands: Sequence[Stand]) -> str:
+    """``rank 1``, ``ranks 2 and 3``, ``process 18967 on node01``, ``3 processes on node01``."""
+    ranks = sorted({stand.rank for stand in stands if stand.rank is not None})
+    if ranks and len(ranks) == len(stands):
+        if len(ranks) == 1:
+            return f"rank {ranks[0]}"
+        if len(ranks) <= _MOST_NAMED:
+            return f"ranks {', '.join(map(str, ranks[:-1]))} and {ranks[-1]}"
+        return f"{len(ranks)} ranks ({', '.join(map(str, ranks[:4]))}, ...)"
+    if len(stands) == 1:
+        return stands[0].name
+    hosts = sorted({stand.host for stand in stands if stand.host})
+    return f"{len(stands)} processes" + (f" on {', '.join(hosts[:4])}" if hosts else "")
+
+
+_MOST_NAMED = 6
+
+
+def ranks_of(stands: Iterable[Stand]) -> tuple[int, ...]:
+    """Their ranks, ascending, as far as they are known."""
+    return tuple(sorted({stand.rank for stand in stands if stand.rank is not None}))
+
+
+def hosts_of(stands: Iterable[Stand]) -> tuple[str, ...]:
+    """Their hosts, as far as they are known."""
+    return tuple(sorted({stand.host for stand in stands if stand.host}))

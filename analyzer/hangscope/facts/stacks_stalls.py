@@ -1,0 +1,180 @@
+"""Facts about ranks whose stacks show them busy or blocked elsewhere while their peers wait."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from hangscope.align.job import Job
+from hangscope.align.stacks import Position
+from hangscope.facts import FactKind
+from hangscope.facts.stack_picture import Picture, has_signs_of_hang, picture_of
+from hangscope.facts.stack_stands import Stand, frame_line, hosts_of, lines_of, names_of, ranks_of, where_of
+from hangscope.facts.stack_threads import blocked_pair, busy_helper
+from hangscope.model import Evidence, Fact, Value
+
+_FIELDS = ("who", "state", "doing", "where", "peers", "peers_call", "sure", "again", "active", "detail", "pid")
+KINDS = {
+    "stack_loads_data": FactKind(_FIELDS, "A rank reads samples, or waits for the workers of its loader."),
+    "stack_checkpoints": FactKind(_FIELDS, "A rank writes or reads a checkpoint."),
+    "stack_compiles": FactKind(_FIELDS, "A rank compiles."),
+    "stack_computes": FactKind(_FIELDS, "A rank runs its own code, or sleeps in it, while the others wait."),
+    "stack_locked": FactKind(_FIELDS, "Threads of a rank wait for locks, for each other or for the interpreter."),
+    "stack_build_lock": FactKind(_FIELDS, "A rank waits for a lock file of a build or a download."),
+    "stack_blocked": FactKind(_FIELDS, "A rank waits for a queue, a thread, or a child process of its own."),
+    "stack_refused": FactKind(_FIELDS, "A process could not be stopped to look at its stack, while its peers wait."),
+}
+
+_STATES = {
+    "stack_loads_data": ("loading-data", "waiting-for-loader"),
+    "stack_checkpoints": ("saving-checkpoint", "loading-checkpoint"),
+    "stack_compiles": ("compiling",),
+    "stack_build_lock": ("build-lock",),
+    "stack_locked": ("lock-wait",),
+    "stack_blocked": ("queue-wait", "thread-join", "child-wait"),
+    "stack_computes": ("running", "importing"),
+}
+_DOING = {
+    "loading-data": "reads or prepares samples",
+    "waiting-for-loader": "waits for the workers of its data loader",
+    "saving-checkpoint": "writes a checkpoint",
+    "loading-checkpoint": "reads a checkpoint",
+    "compiling": "compiles",
+    "lock-wait": "waits for a lock",
+    "build-lock": "waits for a lock file",
+    "queue-wait": "waits for a queue or a pipe",
+    "thread-join": "waits for a thread of its own",
+    "child-wait": "waits for a child process",
+    "running": "runs its own code or sleeps in it",
+    "importing": "imports modules",
+    "unknown": "cannot be looked at",
+}
+_CULPRITS, _PEERS = 3, 2
+
+
+def find(job: Job) -> Iterator[Fact]:
+    """All facts of this module."""
+    picture = picture_of(job)
+    if picture.moves and not has_signs_of_hang(job):
+        return
+    refused = [stand for stand in picture.stands if stand.refused]
+    if refused and picture.peers:
+        yield _fact("stack_refused", refused, picture)
+    yield from _loaders_alone(job, picture)
+    told = False
+    for kind, culprits in _by_kind(picture).items():
+        if kind == "stack_computes" and (told or not 0 < len(culprits) <= len(picture.peers)):
+            continue  # where most run, the job may just go on
+        if culprits:
+            told = True
+            yield _fact(kind, culprits, picture)
+
+
+def _by_kind(picture: Picture) -> dict[str, list[Stand]]:
+    """The busy processes by what they do; what tells most first."""
+    found: dict[str, list[Stand]] = {kind: [] for kind in _STATES}
+    for stand in picture.busy:
+        kind = next((kind for kind, states in _STATES.items() if stand.state in states), None)
+        if stand.state in ("lock-wait", "thread-join", "queue-wait") and busy_helper(stand):
+            kind = "stack_computes"
+        elif (stand.state == "running" and blocked_pair(stand)) or _wants_the_gil(stand):
+            kind = "stack_locked"
+        if kind is not None:
+            found[kind].append(stand)
+    if found["stack_compiles"]:
+        # who waits for the lock of a build that is going on waits for the rank that builds
+        found["stack_build_lock"] = []
+    return found
+
+
+def _wants_the_gil(stand: Stand) -> bool:
+    thread = stand.position.thread
+    return thread is not None and any("Waiting for the GIL" in note for note in thread.notes)
+
+
+def _loaders_alone(job: Job, picture: Picture) -> Iterator[Fact]:
+    """A loader's worker at work, of a rank whose own dump is not there, while others wait."""
+    dumped = set(ranks_of(picture.stands))
+    alone = [
+        p
+        for p in job.stacks.positions
+        if p.role == "loader" and p.state == "loading-data" and p.rank is not None and p.rank not in dumped
+    ]
+    if alone and picture.waiting:
+        last = {(p.rank, p.dump.pid): p for p in alone}
+        yield _fact("stack_loads_data", [Stand(p, (p,), None, (), ()) for p in last.values()], picture)
+
+
+def _fact(kind: str, culprits: list[Stand], picture: Picture) -> Fact:
+    first, peers = culprits[0], picture.peers
+    sure = 0 < len(culprits) <= len(peers)
+    active = all(stand.active for stand in culprits)
+    again = all(stand.still for stand in culprits)
+    doing = _DOING.get(first.state, first.state)
+    if _wants_the_gil(first):
+        doing = "waits for the interpreter's lock (GIL)"
+    if kind == "stack_computes":
+        sure = sure and (active or again)
+        doing = "runs its own code" if active else doing
+    evidence = [
+        *(line for s in culprits[:_CULPRITS] for v in s.views[:2] for line in lines_of(v, f"{s.name} {doing}")),
+        *(line for s in culprits[:_CULPRITS] for line in _further_threads(s)),
+        *(line for s in culprits[:_CULPRITS] for line in _children(s)),
+        *(line for p in peers[:_PEERS] for line in lines_of(p.position, f"{p.name} waits")[:2]),
+    ]
+    fields: dict[str, Value] = {
+        "who": names_of(culprits),
+        "state": first.state,
+        "doing": doing,
+        "where": first.where or None,
+        "peers": len(peers),
+        "peers_call": peers[0].call if peers else None,
+        "sure": sure,
+        "again": again,
+        "active": active,
+        "detail": _detail(culprits),
+        "pid": first.pid,
+    }
+    culprit_ranks = ranks_of(culprits)
+    return Fact(
+        kind,
+        fields,
+        culprit_ranks,
+        hosts_of(culprits),
+        affected=tuple(rank for rank in ranks_of(peers) if rank not in culprit_ranks),
+        time=first.position.dump.time,
+        evidence=tuple(evidence),
+    )
+
+
+def _detail(culprits: Sequence[Stand]) -> str | None:
+    """What children or other threads add, as a sentence."""
+    for stand in culprits:
+        for child in _at_work(stand):
+            return f"Of its workers one {_DOING.get(child.state, 'stands')} in {where_of(child)}."
+        pair = blocked_pair(stand)
+        if pair is not None:
+            return f"Its thread {pair.name} is blocked as well, in {pair.frame.function} (line {pair.frame.line})."
+    return None
+
+
+def _at_work(stand: Stand) -> list[Position]:
+    """The children that stand at something."""
+    return [child for child in stand.children if child.state not in ("loader-idle", "noise", "unknown", "server-idle")]
+
+
+def _children(stand: Stand) -> list[Evidence]:
+    return [line for c in _at_work(stand)[:2] for line in lines_of(c, f"a worker of {stand.name}")[:2]]
+
+
+def _further_threads(stand: Stand) -> list[Evidence]:
+    """Where the thread stands that is blocked as well, in every view of this moment."""
+    pair = blocked_pair(stand)
+    if pair is None:
+        return []
+    found = []
+    for view in stand.views[:2]:
+        for thread in view.dump.threads:
+            if thread.thread == pair.thread.thread and thread is not view.thread:
+                frame = next((f for f in thread.frames if f.line == pair.frame.line and not f.native), thread.frames[0])
+                found += frame_line(view, frame, f"another thread of {stand.name} is blocked as well")
+    return found
