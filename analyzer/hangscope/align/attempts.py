@@ -6,7 +6,7 @@ import dataclasses
 from collections import defaultdict
 from collections.abc import Sequence
 
-from hangscope.align.identity import size_in
+from hangscope.align.world import size_in
 from hangscope.model import Value
 from hangscope.parse.source import RESTART_KINDS, ParsedSource, WriterInfo
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hangscope.align.groups import Communicator
-from hangscope.align.identity import Process
+from hangscope.align.process import Process
 from hangscope.model import Evidence, Location
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from hangscope.align.identity import Process, size_in
+from hangscope.align.process import Process
+from hangscope.align.world import size_in
 from hangscope.model import Event, Line
 from hangscope.parse.columns import pointer
 

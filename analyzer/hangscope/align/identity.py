@@ -9,77 +9,23 @@ claims. Sources that contradict each other become warnings, never silence.
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 from hangscope.align.attached import find_attached, find_hosts, pid_in_name
+from hangscope.align.claims import TRUST, Claim, agent_ranks, best_claim, event_claims, failure_table
 from hangscope.align.dump_identity import dump_writers, guess_by_pid, same_process
 from hangscope.align.dump_owners import claims_of, find_owners, local_ranks, size_by_launchers
-from hangscope.align.recorder_ranks import world_of
+from hangscope.align.process import Process, gpu_of
 from hangscope.align.unite import Union
-from hangscope.model import Event, Line, Value
+from hangscope.align.world import MAX_RANKS, world_size
+from hangscope.model import Line
 from hangscope.parse.columns import WriterKey
 from hangscope.parse.source import ParsedSource, WriterInfo
 from hangscope.sources.origin import FileHints, hints
 
-TRUST = {
-    "nccl-init": 10,
-    "rank-prefix": 9,
-    "environment": 8,
-    "rendezvous": 7,
-    "group-prefix": 6,
-    "mpirun": 5,
-    "srun": 5,
-    "command-line": 4,
-    "process-title": 4,
-    "dump-header": 4,
-    "failure-table": 4,
-    "file-name": 3,
-    "recorder": 2,
-    "local-variable": 2,
-    "local-rank": 1,
-    "pid-order": 0,
-}
-"""How much a source of rank numbers is trusted; what the process itself says of the world comes first."""
-
-MAX_RANKS = 1 << 20
-"""Ten times the largest jobs there are; a larger number is torn from two, or made to exhaust memory."""
-
 Node = tuple[str, ...]
-
-
-@dataclass(slots=True)
-class Process:
-    """One process of the job (or its launcher), as far as the evidence lets it be told apart.
-
-    Attributes:
-        rank: global rank, or None.
-        rank_source: key of `TRUST` that decided it, or "".
-        local_rank, host, pid: as the evidence has them, or None.
-        gpu: CUDA device index with its bus id where NCCL printed it, or None.
-        files, streams: where its lines are.
-        first_time, last_time: of its lines that carry a time.
-        first_line, last_line: its first and last words.
-        line_count: lines it wrote.
-        events: its recognized lines, in file order.
-    """
-
-    rank: int | None = None
-    rank_source: str = ""
-    local_rank: int | None = None
-    host: str | None = None
-    pid: int | None = None
-    gpu: str | None = None
-    files: tuple[str, ...] = ()
-    streams: tuple[tuple[str, str], ...] = ()
-    first_time: float | None = None
-    last_time: float | None = None
-    first_line: Line | None = None
-    last_line: Line | None = None
-    line_count: int = 0
-    events: list[Event] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +54,6 @@ def identify(sources: Iterable[ParsedSource]) -> Identity:
     return _Identifier(list(sources)).identify()
 
 
-@dataclass(frozen=True, slots=True)
-class _Claim:
-    rank: int
-    source: str
-
-
 class _Identifier:
     def __init__(self, sources: list[ParsedSource]) -> None:
         self._sources = sources
@@ -125,7 +65,7 @@ class _Identifier:
         self._union: Union[Node] = Union()
         self._writers: dict[WriterKey, WriterInfo] = {w.key: w for s in sources for w in s.writers}
         self._nodes: dict[WriterKey, Node] = {}
-        self._claims: dict[Node, list[_Claim]] = defaultdict(list)
+        self._claims: dict[Node, list[Claim]] = defaultdict(list)
         self._warnings: list[str] = []
         self._owners = find_owners(sources, {file: hint.host for file, hint in self._hints.items()})
         self._dumps, self._only_dumps = dump_writers(sources)
@@ -208,14 +148,14 @@ class _Identifier:
                 self._claim(key, key.rank, key.rank_source)
         for source in self._sources:
             for event in source.events:
-                for rank, origin in _event_claims(event, self._world_size):
+                for rank, origin in event_claims(event, self._world_size):
                     self._claim(writer_key(event.line), rank, origin)
             self._claim_by_file(source)
         self._claim_by_failure_tables()
         for one in self._attached:
             process = ("pid", one.host, str(one.pid))
             if one.rank is not None and one.rank < MAX_RANKS:
-                self._claims[self._union.find(process)].append(_Claim(one.rank, "environment"))
+                self._claims[self._union.find(process)].append(Claim(one.rank, "environment"))
         self._claim_by_rendezvous()
         for claim in claims_of(self._sources, self._owners):
             self._claim(claim.key, claim.rank, claim.source)
@@ -225,13 +165,13 @@ class _Identifier:
     def _claim(self, key: WriterKey, rank: int, source: str) -> None:
         node = self._nodes.get(key)
         if node is not None and 0 <= rank < MAX_RANKS and key not in self._owners.children:
-            self._claims[self._union.find(node)].append(_Claim(rank, source))
+            self._claims[self._union.find(node)].append(Claim(rank, source))
 
     def _claim_by_file(self, source: ParsedSource) -> None:
         rank = self._hints[source.record.file].rank
         writers = {self._union.find(self._nodes[w.key]) for w in source.writers if w.key not in self._owners.children}
         if rank is not None and len(writers) == 1:
-            self._claims[next(iter(writers))].append(_Claim(rank, "file-name"))
+            self._claims[next(iter(writers))].append(Claim(rank, "file-name"))
 
     def _claim_by_failure_tables(self) -> None:
         """torchrun's ChildFailedError table gives rank and pid of the processes it lost."""
@@ -242,12 +182,12 @@ class _Identifier:
         for pid, rank in failure_table(self._sources).items():
             roots = {self._union.find(node) for node in by_pid.get(pid, [])}
             if len(roots) == 1:
-                self._claims[next(iter(roots))].append(_Claim(rank, "failure-table"))
+                self._claims[next(iter(roots))].append(Claim(rank, "failure-table"))
 
     def _claim_by_rendezvous(self) -> None:
         """torchrun's agent prints the global ranks of its workers (``global_ranks=[4, 5]``), by local rank."""
         for source in self._sources:
-            ranks = _agent_ranks(source)
+            ranks = agent_ranks(source)
             for writer in source.writers:
                 local_rank = writer.key.local_rank
                 if local_rank is not None and local_rank < len(ranks):
@@ -288,7 +228,7 @@ class _Identifier:
         dumps: dict[int, list[Node]] = defaultdict(list)
         for root, keys in members.items():
             if claims := self._claims.get(root):
-                (dumps if self._only_dumps.issuperset(keys) else logs)[_best(claims).rank].append(root)
+                (dumps if self._only_dumps.issuperset(keys) else logs)[best_claim(claims).rank].append(root)
         for rank, roots in dumps.items():
             if len(logs[rank]) == 1:
                 for root in roots:
@@ -314,26 +254,26 @@ class _Identifier:
                 process = ranked[root] = Process()
                 self._decide_rank(process, self._claims.get(root, []))
             by_writer[key] = process
-            _describe(process, key, self._hints[key.file])
+            process.describe(key, self._hints[key.file])
             last = process.last_line
             if key not in self._only_dumps or last is None or last.file in dump_files:
-                _add_lines(process, self._writers[key])
+                process.add_lines(self._writers[key])
         for source in self._sources:
             for event in source.events:
                 process = by_writer[writer_key(event.line)]
                 process.events.append(event)
                 if process.gpu is None and event.kind in ("comm_init_start", "comm_init_complete"):
-                    process.gpu = _gpu(event)
+                    process.gpu = gpu_of(event)
                 host = event.fields.get("host")
                 if event.kind == "environment_print" and process.host is None and isinstance(host, str):
                     process.host = host
         return by_writer, list(ranked.values())
 
-    def _decide_rank(self, process: Process, claims: list[_Claim]) -> None:
+    def _decide_rank(self, process: Process, claims: list[Claim]) -> None:
         if not claims:
             return
         votes = Counter(claims)
-        best = _best(claims)
+        best = best_claim(claims)
         process.rank, process.rank_source = best.rank, best.source
         others = sorted({(c.rank, c.source) for c in votes if c.rank != best.rank and c.source != "local-rank"})
         if others:
@@ -355,12 +295,6 @@ class _Identifier:
             if rivals:
                 duplicates[rank] = (claimants[0], *rivals)
         return ranks, duplicates
-
-
-def _best(claims: list[_Claim]) -> _Claim:
-    """The claim of the most trustworthy source, among equals the most frequent one."""
-    votes = Counter(claims)
-    return max(votes.items(), key=lambda vote: (TRUST.get(vote[0].source, 0), vote[1], -vote[0].rank))[0]
 
 
 def _is_rival(first: Process, other: Process) -> bool:
@@ -396,100 +330,3 @@ def _node(key: WriterKey, stream_ranks: dict[str, set[int]], file_host: str | No
     if key.rank is not None and key.rank_source != "file-name" and (shared or not key.stream):
         return ("rank", str(key.rank))
     return ("stream", key.file, key.stream) if key.stream else ("file", key.file)
-
-
-def _event_claims(event: Event, world: int | None) -> Iterator[tuple[int, str]]:
-    fields = event.fields
-    if event.kind in ("comm_init_start", "comm_init_complete"):
-        rank, nranks = fields.get("group_rank"), fields.get("nranks")
-        if isinstance(rank, int) and nranks == world and fields.get("parent") is None:
-            yield rank, "nccl-init"
-    elif event.kind == "environment_print":
-        rank = fields.get("rank")
-        if isinstance(rank, int):
-            yield rank, "environment"
-
-
-def _gpu(event: Event) -> str | None:
-    """The device that a process joins a communicator with: index, and bus id where NCCL prints it (2.5.6 and later)."""
-    index, bus = event.fields.get("cuda_dev"), event.fields.get("bus_id")
-    if index is None:
-        return None
-    return f"{index} (bus {bus})" if bus else str(index)
-
-
-def _agent_ranks(source: ParsedSource) -> list[int]:
-    """The last ``global_ranks=[...]`` that the agent of this file printed."""
-    said = [e for e in source.events if e.kind == "rendezvous_value" and e.fields.get("result_name") == "global_ranks"]
-    return [int(number) for number in re.findall(r"\d+", str(said[-1].fields.get("value")))] if said else []
-
-
-def failure_table(sources: Iterable[ParsedSource]) -> dict[int, int]:
-    """pid -> global rank, by torchrun's ChildFailedError tables (``rank : 2 ...``, ``exitcode : -9 (pid: 8)``)."""
-    ranks: dict[int, int] = {}
-    for source in sources:
-        current: int | None = None
-        for event in source.events:
-            if event.kind == "failure_rank":
-                value = event.fields.get("failed_rank")
-                current = value if isinstance(value, int) else None
-            elif event.kind == "failure_exitcode" and current is not None:
-                pid = event.fields.get("worker_pid")
-                if isinstance(pid, int):
-                    ranks[pid] = current
-                current = None
-    return ranks
-
-
-def world_size(sources: Sequence[ParsedSource]) -> int | None:
-    """The job's world size: what its environment says most often, else the size of its largest communicator."""
-    stated: Counter[int] = Counter()
-    largest = world_of(sources)
-    for source in sources:
-        for event in source.events:
-            if event.kind in ("comm_init_start", "comm_init_complete"):
-                largest = max(largest, size_in(event.fields.get("nranks")))
-            elif (size := size_in(event.fields.get("world_size"))) and event.kind != "failure_rank":
-                stated[size] += 1
-        largest = max(largest, size_in(max(source.calls.nranks, default=0)))
-    if stated:
-        common = max(stated.items(), key=lambda item: (item[1], item[0]))[0]
-        return max(common, largest)
-    return largest or None
-
-
-def size_in(value: Value) -> int:
-    """A number of ranks; 0 when it can be none."""
-    return value if isinstance(value, int) and 0 < value <= MAX_RANKS else 0
-
-
-def _describe(process: Process, key: WriterKey, hint: FileHints) -> None:
-    """Adds what one writer knows to its process."""
-    process.host = process.host or key.host or hint.host
-    process.pid = process.pid if process.pid is not None else key.pid
-    if process.local_rank is None:
-        process.local_rank = key.local_rank if key.local_rank is not None else hint.local_rank
-    if key.file not in process.files:
-        process.files = (*process.files, key.file)
-    if (key.file, key.stream) not in process.streams:
-        process.streams = (*process.streams, (key.file, key.stream))
-
-
-def _add_lines(process: Process, info: WriterInfo) -> None:
-    """Adds when a writer wrote, and its first and last words."""
-    process.line_count += info.lines
-    if info.first_time is not None and (process.first_time is None or info.first_time < process.first_time):
-        process.first_time = info.first_time
-    if process.first_line is None:
-        process.first_line = info.first_line
-    if info.last_time is not None and (process.last_time is None or info.last_time >= process.last_time):
-        process.last_time = info.last_time
-    last = info.last_line
-    if last is not None and (process.last_line is None or _is_later(last, process.last_line)):
-        process.last_line = last
-
-
-def _is_later(line: Line, than: Line) -> bool:
-    if line.file == than.file:
-        return line.number >= than.number
-    return (line.time or 0.0) >= (than.time or 0.0)

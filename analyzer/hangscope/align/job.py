@@ -13,8 +13,9 @@ from hangscope.align.collectives import StuckCall
 from hangscope.align.copies import without_copies
 from hangscope.align.groups import Communicator, Group, find_communicators, find_groups
 from hangscope.align.grouptables import communicator_rows, membership_rows
-from hangscope.align.identity import Identity, Process, identify, writer_key
+from hangscope.align.identity import Identity, identify, writer_key
 from hangscope.align.limits import limits
+from hangscope.align.process import Process
 from hangscope.align.recorder_ranks import name_recordings
 from hangscope.align.recordings import Recordings, align_recordings
 from hangscope.align.stack_rows import StackRows

@@ -16,7 +16,7 @@ import pandas as pd
 
 from hangscope.align.calls import CallTable
 from hangscope.align.groups import Communicator, Group
-from hangscope.align.identity import Process
+from hangscope.align.process import Process
 from hangscope.parse.columns import WriterKey
 from hangscope.parse.source import ParsedSource
 

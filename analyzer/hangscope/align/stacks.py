@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from hangscope.align.dump_owners import CHECKPOINT, CHILD, HELPER, LAUNCHER, LOADER, RANK, Owners, find_owners, key_of
 from hangscope.align.dump_threads import Choice, choose_thread
-from hangscope.align.identity import Identity, Process
+from hangscope.align.identity import Identity
+from hangscope.align.process import Process
 from hangscope.grammar.frames import FrameTable, load_frames
 from hangscope.model import Frame, ProcessDump, ThreadStack
 from hangscope.parse.source import ParsedSource

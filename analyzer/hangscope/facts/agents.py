@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
-from hangscope.align.identity import size_in
 from hangscope.align.job import Job
+from hangscope.align.world import size_in
 from hangscope.facts import FactKind
 from hangscope.facts.collect import evidence_of
 from hangscope.facts.told import digits

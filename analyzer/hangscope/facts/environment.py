@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from hangscope.align.identity import Process
 from hangscope.align.job import Job
+from hangscope.align.process import Process
 from hangscope.facts import FactKind
 from hangscope.facts.agreed_settings import must_agree
 from hangscope.facts.collect import evidence_of

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Hashable, Mapping
 from typing import TypeVar
 
-from hangscope.align.identity import Process
+from hangscope.align.process import Process
 
 V = TypeVar("V", bound=Hashable)
 

@@ -9,8 +9,8 @@ import ipaddress
 from collections import defaultdict
 from collections.abc import Iterator
 
-from hangscope.align.identity import Process
 from hangscope.align.job import Job
+from hangscope.align.process import Process
 from hangscope.facts import FactKind
 from hangscope.facts.collect import evidence_of
 from hangscope.facts.majority import hosts_of, ranks_of

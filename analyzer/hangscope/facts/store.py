@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from hangscope.align.identity import Process
 from hangscope.align.job import Job
+from hangscope.align.process import Process
 from hangscope.facts import FactKind
 from hangscope.facts.addresses import host_part, is_loopback, is_malformed, is_numeric_name
 from hangscope.facts.collect import evidence_of

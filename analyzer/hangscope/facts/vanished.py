@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hangscope.align.collectives import Parting
-from hangscope.align.identity import Process
 from hangscope.align.job import Job
+from hangscope.align.process import Process
 from hangscope.facts import FactKind
 from hangscope.facts.collect import evidence_of
 from hangscope.model import Event, Evidence, Fact

@@ -1,0 +1,80 @@
+"""Who claims which global rank: what lines, launchers and failure tables say, and how far each is trusted."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from hangscope.model import Event
+from hangscope.parse.source import ParsedSource
+
+TRUST = {
+    "nccl-init": 10,
+    "rank-prefix": 9,
+    "environment": 8,
+    "rendezvous": 7,
+    "group-prefix": 6,
+    "mpirun": 5,
+    "srun": 5,
+    "command-line": 4,
+    "process-title": 4,
+    "dump-header": 4,
+    "failure-table": 4,
+    "file-name": 3,
+    "recorder": 2,
+    "local-variable": 2,
+    "local-rank": 1,
+    "pid-order": 0,
+}
+"""How much a source of rank numbers is trusted; what the process itself says of the world comes first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Somebody says that a process is this rank; `source` is a key of `TRUST`."""
+
+    rank: int
+    source: str
+
+
+def best_claim(claims: Sequence[Claim]) -> Claim:
+    """The claim of the most trustworthy source, among equals the most frequent one."""
+    votes = Counter(claims)
+    return max(votes.items(), key=lambda vote: (TRUST.get(vote[0].source, 0), vote[1], -vote[0].rank))[0]
+
+
+def event_claims(event: Event, world: int | None) -> Iterator[tuple[int, str]]:
+    fields = event.fields
+    if event.kind in ("comm_init_start", "comm_init_complete"):
+        rank, nranks = fields.get("group_rank"), fields.get("nranks")
+        if isinstance(rank, int) and nranks == world and fields.get("parent") is None:
+            yield rank, "nccl-init"
+    elif event.kind == "environment_print":
+        rank = fields.get("rank")
+        if isinstance(rank, int):
+            yield rank, "environment"
+
+
+def agent_ranks(source: ParsedSource) -> list[int]:
+    """The last ``global_ranks=[...]`` that the agent of this file printed."""
+    said = [e for e in source.events if e.kind == "rendezvous_value" and e.fields.get("result_name") == "global_ranks"]
+    return [int(number) for number in re.findall(r"\d+", str(said[-1].fields.get("value")))] if said else []
+
+
+def failure_table(sources: Iterable[ParsedSource]) -> dict[int, int]:
+    """pid -> global rank, by torchrun's ChildFailedError tables (``rank : 2 ...``, ``exitcode : -9 (pid: 8)``)."""
+    ranks: dict[int, int] = {}
+    for source in sources:
+        current: int | None = None
+        for event in source.events:
+            if event.kind == "failure_rank":
+                value = event.fields.get("failed_rank")
+                current = value if isinstance(value, int) else None
+            elif event.kind == "failure_exitcode" and current is not None:
+                pid = event.fields.get("worker_pid")
+                if isinstance(pid, int):
+                    ranks[pid] = current
+                current = None
+    return ranks
