@@ -168,7 +168,6 @@ def _where(job: Job, rank: int) -> str:
     return next(str(one["where"]) for one in job.report["ranks"] if one["rank"] == rank)
 
 
-@pytest.mark.xfail(strict=False, reason="the rules on stacks are on their way")
 @pytest.mark.parametrize(
     ("fault", "causes", "place"),
     [
@@ -191,13 +190,11 @@ def test_verdict_names_the_cause_the_rank_and_the_line(
     assert "train.py" in _where(job, 0)
 
 
-@pytest.mark.xfail(strict=False, reason="the rules on stacks are on their way")
 def test_the_line_of_a_stuck_loader_is_shown(jobs: dict[str, Job]) -> None:
     shown = json.dumps(jobs["worker"].report["verdict"])
     assert f"train.py:{line_of('read_remote_sample')}" in shown
 
 
-@pytest.mark.xfail(strict=False, reason="the rules on stacks are on their way")
 def test_both_ends_of_a_deadlock_are_shown(jobs: dict[str, Job]) -> None:
     shown = json.dumps(jobs["locks"].report["verdict"])
     assert f"train.py:{line_of('main_waits')}" in shown
