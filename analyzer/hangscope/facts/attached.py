@@ -15,7 +15,8 @@ KINDS = {
         ("open_files", "open_files_limit"), "A live process has as many files open as it may."
     ),
     "attached_log_grows": FactKind(
-        ("log_bytes", "over_s"), "All ranks of a live job write to logs that grew between two looks."
+        ("log_bytes", "over_s"),
+        "All ranks of a live job went on between two looks: their logs grew, their main threads ran.",
     ),
     "attached_cgroup_frozen": FactKind((), "The cgroup freezer holds a live job's processes."),
     "attached_memory_kills": FactKind(
@@ -52,23 +53,33 @@ def find(job: Job) -> Iterator[Fact]:
             yield ranks.fact("attached_memory_kills", counts, event, "counted by the cgroup since it was made")
 
 
-def _growing_logs(job: Job) -> Iterator[Fact]:
-    """One fact when the log of every rank grows; ranks may share one."""
-    seen = [event for event in job.events.of("attach_process") if event.fields.get("role") == "rank"]
-    grown = {
+def going_on(job: Job) -> tuple[Event, ...]:
+    """What attach measured of ranks, if all of them went on between its two looks; else nothing.
+
+    A rank went on when its log grew and its main thread came out of a wait. In a job that is stuck the one that repeats
+    a complaint may do so, but not those that wait for it; and ranks may share one log.
+    """
+    ranks = [event for event in job.events.of("attach_process") if event.fields.get("role") == "rank"]
+    went_on = {
         (event.host, event.number("process")): event
         for event in job.events.of("attach_progress")
-        if event.number("log_bytes")
+        if event.number("log_bytes") and event.number("switches")
     }
-    growing = [grown[key] for event in seen if (key := (event.host, event.number("process"))) in grown]
-    if not growing or len(growing) < len(seen):
+    found = [went_on[key] for event in ranks if (key := (event.host, event.number("process"))) in went_on]
+    return tuple(found) if len(found) == len(ranks) else ()
+
+
+def _growing_logs(job: Job) -> Iterator[Fact]:
+    measured = going_on(job)
+    if not measured:
         return
-    most = max(growing, key=lambda event: event.number("log_bytes") or 0)
+    most = max(measured, key=lambda event: event.number("log_bytes") or 0)
+    ranks = {event.number("rank") for event in job.events.of("attach_process") if event.fields.get("role") == "rank"}
     yield Fact(
         "attached_log_grows",
         {name: most.fields.get(name) for name in KINDS["attached_log_grows"].fields},
-        tuple(sorted(rank for event in seen if (rank := event.number("rank")) is not None)),
-        tuple(sorted({event.host for event in growing if event.host})),
+        tuple(sorted(rank for rank in ranks if rank is not None)),
+        tuple(sorted({event.host for event in measured if event.host})),
         evidence=(evidence_of(most, "written between the two looks"),),
     )
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hangscope.align.job import Job
+from hangscope.facts.attached import going_on
 from hangscope.facts.stack_stands import ON_GPU, Stand, find_stands
 
 LEAVING = frozenset({"teardown", "exit-wait"})
@@ -36,7 +37,8 @@ class Picture:
         idle: servers without requests.
         busy: those that do something of their own.
         peers: those for whom somebody busy is missing: the waiting ones, else what comes next to it.
-        moves: the job goes on: a process that waited stands elsewhere in its next dump, or its log goes on.
+        moves: the job goes on: a process that waited stands elsewhere in its next dump, or its log goes on,
+            or attach saw all of them go on.
     """
 
     stands: tuple[Stand, ...]
@@ -90,7 +92,7 @@ def _picture(key: _ById) -> Picture:
         idle=tuple(stand for stand in rest if stand.state == "server-idle"),
         busy=busy,
         peers=peers,
-        moves=_moves(stands) or _followed(stands, job),
+        moves=_moves(stands) or _followed(stands, job) or bool(going_on(job)),
     )
 
 
