@@ -25,7 +25,7 @@ PROGRAM = Path(__file__).resolve().parent / "programs" / "train.py"
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")
 SECRET = "correct-horse-battery"  # noqa: S105  (no password, but it must not leak either)
 START_S = 90
-STUCK_AT = {"skip": 2, "locks": 2, "worker": 2, "checkpoint": 2, "frozen": 3, "healthy": 3}
+STUCK_AT = {"skip": 2, "locks": 2, "worker": 2, "checkpoint": 2, "frozen": 3, "healthy": 3, "slow": 1}
 """The last step that both ranks of a job complete; of the others, one that they reach."""
 
 
@@ -201,9 +201,11 @@ def test_both_ends_of_a_deadlock_are_shown(jobs: dict[str, Job]) -> None:
     assert f"train.py:{line_of('flusher_waits')}" in shown
 
 
-def test_a_healthy_job_is_accused_of_nothing(jobs: dict[str, Job]) -> None:
-    assert jobs["healthy"].status == 0, jobs["healthy"].complaint
-    verdict = jobs["healthy"].report["verdict"]
+@pytest.mark.parametrize("fault", ["healthy", "slow"])
+def test_a_job_that_goes_on_is_accused_of_nothing(jobs: dict[str, Job], fault: str) -> None:
+    """Both looks at the slow job show the same lines: one rank loads, the other waits for it."""
+    assert jobs[fault].status == 0, jobs[fault].complaint
+    verdict = jobs[fault].report["verdict"]
     assert verdict["cause"] in {"no-fault-found", "insufficient-evidence"}, verdict
     assert verdict["ranks"] == []
 

@@ -32,6 +32,8 @@ class Samples(Dataset[torch.Tensor]):
 def load_batch(step: int) -> torch.Tensor:
     if FAULT == "skip" and RANK == LATE and step == 3:
         time.sleep(3600)  # slow_storage
+    if FAULT == "slow" and RANK == LATE:
+        time.sleep(0.7)
     return torch.full((4,), float(step))
 
 
