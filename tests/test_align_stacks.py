@@ -296,6 +296,11 @@ def test_native_frames_tell_what_the_same_frames_without_them_do() -> None:
     assert [(p.state, p.round) for p in job.stacks.positions] == [("lock-wait", 0), ("lock-wait", 0)]
 
 
+def test_what_runs_below_nothing_runs_at_exit() -> None:
+    job = job_of({"rank2.txt": pyspy(700, "flush_metrics (metrics.py:9)"), "rank3.txt": pyspy(701, "main (train.py:9)")})
+    assert [(p.state, p.pattern) for p in job.stacks.positions] == [("teardown", "exit-callback"), ("running", "")]
+
+
 # --- rounds ------------------------------------------------------------------------------------------------------
 
 

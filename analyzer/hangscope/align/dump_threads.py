@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -19,6 +20,9 @@ _TELLS_MORE = (
     *("compiling", "optimizer", "teardown"),
 )
 """What a thread has to do for the main thread to wait for it; the first of these wins."""
+
+_SHALLOW = 3
+_PROGRAM = re.compile(r"main|train|run|fit|step|loop|launch|worker|entry|cli|eval|test", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +55,16 @@ def choose_thread(dump: ProcessDump, table: FrameTable) -> Choice:
         outer, outer_own = table.own.innermost(threads[main].frames)
         if outer_own:
             user, own = outer, True
-    state, operation = reading.state, reading.operation
+    state, operation, pattern = reading.state, reading.operation, reading.pattern
+    if state == "running" and own and _is_exit_callback(thread):
+        state, pattern = "teardown", "exit-callback"
     if not operation and state in COMMUNICATING:
         # the thread that waits has the call, the one that runs gloo's algorithm its name
         named = next((r for r in readings if r.operation and r.state in COMMUNICATING), None)
         if named is not None:
             state, operation = named.state, named.operation
     states = tuple(one.state for one in readings)
-    return Choice(thread, state, reading.frame, user, own, states, operation, reading.pattern)
+    return Choice(thread, state, reading.frame, user, own, states, operation, pattern)
 
 
 def without_parent(frames: Sequence[Frame]) -> tuple[Frame, ...]:
@@ -93,6 +99,18 @@ def _from_the_top(thread: ThreadStack) -> bool:
     """Whether its outermost frame of Python is the main program."""
     python = [frame for frame in thread.frames if not frame.native]
     return bool(python) and (last_component(python[-1].function) in ("<module>", "_run_module_as_main", "_shutdown"))
+
+
+def _is_exit_callback(thread: ThreadStack) -> bool:
+    """Whether the main thread runs what was registered with atexit: nothing of the program is below it any more.
+
+    Only py-spy names the main thread, so only its dumps tell. People shorten stacks that they paste: one that still
+    begins in a function that programs begin in is rather shortened.
+    """
+    if thread.name != "MainThread" or not 0 < len(thread.frames) <= _SHALLOW or _from_the_top(thread):
+        return False
+    outermost = last_component(thread.frames[-1].function)
+    return outermost != "_bootstrap" and not _PROGRAM.search(outermost)
 
 
 def _started_by_thread(thread: ThreadStack) -> bool:
