@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
+import os
 import tarfile
 import zipfile
 import zlib
@@ -139,11 +139,12 @@ def _is_checkpoint(names: list[str]) -> bool:
 
 
 def _open_zipped(path: str, index: int, limits: Limits) -> io.BufferedReader:
-    with contextlib.ExitStack() as stack:
-        archive = stack.enter_context(zipfile.ZipFile(path))
-        info = archive.infolist()[index]
-        file = stack.enter_context(archive.open(info))
-        closing = stack.pop_all()
+    archive = _directory(path)
+    infos = archive.infolist()
+    if index >= len(infos):
+        raise ContainerError("the archive has changed while it was read")
+    info = infos[index]
+    file = archive.open(info)
 
     def read(size: int) -> bytes:
         try:
@@ -151,7 +152,22 @@ def _open_zipped(path: str, index: int, limits: Limits) -> io.BufferedReader:
         except _DAMAGE as error:
             raise ContainerError(f"damaged archive: {error}") from error
 
-    return decompressed(buffered(read, closing.close), info.file_size, limits)
+    return decompressed(buffered(read, file.close), info.file_size, limits)
+
+
+# The archive of the last member that was opened: its directory is read once, not once a member. An open member keeps
+# the file open by itself. Processes must not share one: they would move each other's place in the file.
+_directories: dict[tuple[int, str, int, int], zipfile.ZipFile] = {}
+
+
+def _directory(path: str) -> zipfile.ZipFile:
+    status = Path(path).stat()
+    key = (os.getpid(), path, status.st_size, status.st_mtime_ns)
+    if key not in _directories:
+        while _directories:
+            _directories.popitem()[1].close()
+        _directories[key] = zipfile.ZipFile(path)
+    return _directories[key]
 
 
 class _Cursor:
