@@ -37,7 +37,7 @@ def find(job: Job) -> Iterator[Fact]:
         known = tuple(sorted(job.ranks))
         yield Fact("ranks_without_evidence", {"known": known, "size": size}, (), (), "", silent)
     lines = sum(record.lines for record in job.sources)
-    if lines and not len(job.events) and not job.stuck and not job.recordings.ranks:
+    if lines and not len(job.events) and not job.stuck and not job.recordings.ranks and not job.stacks.positions:
         yield Fact("nothing_recognized", {"lines": lines})
     yield from _said_done(job)
     if not world or job.stuck or silent:

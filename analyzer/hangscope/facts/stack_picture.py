@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from hangscope.align.job import Job
 from hangscope.facts.attached import going_on
+from hangscope.facts.deaths import find_deaths
 from hangscope.facts.stack_stands import ON_GPU, Stand, find_stands
 
 LEAVING = frozenset({"teardown", "exit-wait"})
@@ -18,6 +19,7 @@ _TIMEOUTS = (
     *("watchdog_timeout", "blocking_wait_timeout", "gloo_wait_timeout", "monitored_barrier_missed"),
     *("monitored_barrier_timeout", "store_barrier_timeout", "watchdog_stuck", "desync_not_joined"),
 )
+_DEADLY = frozenset({"SIGKILL", "SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGABRT"})
 _PROGRESS = re.compile(
     r"\b(?:step|iter(?:ation)?|epoch|batch|global_step|it/s|samples?/s|tokens?/s)\b.{0,24}\d|\d.{0,8}\b(?:it/s|s/it)\b",
     re.IGNORECASE,
@@ -71,11 +73,12 @@ class _ById:
 @functools.lru_cache(maxsize=1)
 def _picture(key: _ById) -> Picture:
     job = key.job
-    stands = find_stands(job)
+    stands = _alive(find_stands(job), job)
     waiting = tuple(stand for stand in stands if stand.waits)
     starting = tuple(stand for stand in stands if stand.in_init)
     on_gpu = tuple(stand for stand in stands if stand.state in ON_GPU)
-    leaving = tuple(stand for stand in stands if stand.state in LEAVING)
+    ended = job.events.has("run_ended") or any(stand.state in LEAVING for stand in stands)
+    leaving = tuple(stand for stand in stands if stand.state in LEAVING or (ended and stand.at_exit))
     apart = {id(stand) for stand in (*waiting, *starting, *on_gpu, *leaving)}
     rest = [stand for stand in stands if id(stand) not in apart]
     busy = tuple(stand for stand in rest if stand.state not in _NEUTRAL)
@@ -94,6 +97,16 @@ def _picture(key: _ById) -> Picture:
         peers=peers,
         moves=_moves(stands) or _followed(stands, job) or bool(going_on(job)),
     )
+
+
+def _alive(stands: tuple[Stand, ...], job: Job) -> tuple[Stand, ...]:
+    """Without those whose process was killed or crashed by itself: their last dump is of the time before."""
+    deaths = [death for death in find_deaths(job) if not death.victim and death.signal in _DEADLY]
+    if not 0 < len(deaths) < len(stands):
+        return stands
+    ranks = {death.rank for death in deaths if death.rank is not None}
+    pids = {(death.pid, death.host) for death in deaths if death.rank is None and death.pid is not None}
+    return tuple(s for s in stands if s.rank not in ranks and (s.pid, s.host) not in pids and (s.pid, None) not in pids)
 
 
 def _at_one_line(busy: Sequence[Stand]) -> tuple[Stand, ...]:

@@ -97,6 +97,15 @@ class Stand:
         )
 
     @property
+    def at_exit(self) -> bool:
+        """Whether the main thread runs a function outside of the main program: one that was registered with atexit."""
+        thread = self.position.thread
+        python = [frame for frame in thread.frames if not frame.native] if thread is not None else []
+        if thread is None or thread.name != "MainThread" or not python or self.state in WAITING:
+            return False
+        return not python[-1].function.startswith(("<module>", "_run_", "_bootstrap")) and self.position.own
+
+    @property
     def active(self) -> bool:
         """Whether it was running when the dump was taken, not blocked in a system call."""
         thread = self.position.thread
@@ -266,6 +275,11 @@ def lines_of(position: Position, why: str) -> list[Evidence]:
     if user is None:
         wanted += _called_below(position)
     found = {item.at: item for one in wanted for item in frame_line(position, one, why)}
+    if thread.notes and thread.frames and thread.frames[0].at is not None:
+        # "Waiting for the GIL" stands between the head of the thread and its first frame
+        for number in range(thread.line.number + 1, min(thread.frames[0].at, thread.line.number + 3)):
+            at = Location(dump.line.file, number)
+            found.setdefault(at, Evidence(at, thread.notes[0], why, rebuilt=True))
     return list(found.values()) or [Evidence(thread.line.location, thread.line.raw, why)]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 
 from hangscope.align.job import Job
@@ -40,6 +40,9 @@ _FAULTS = {
 }
 """What flight recorders tell decides what kind of parting the stacks show: they know groups and numbers."""
 
+_HANDS_OUT = ("recv_requests", "broadcast_pyobj", "broadcast_tensor_dict", "broadcast_object")
+"""Functions of servers in which all workers but one wait for the next request: normal."""
+
 _WRAPPER = "_create_process_group_wrapper"
 _CULPRITS, _PEERS = 4, 2
 
@@ -64,7 +67,8 @@ def find(job: Job) -> Iterator[Fact]:
     picture = picture_of(job)
     if picture.moves and not has_signs_of_hang(job):
         return
-    yield from _colliding_threads(picture)
+    colliding = list(_colliding_threads(picture))
+    yield from colliding
     wrapping = [stand for stand in picture.stands if stand.calls(_WRAPPER)]
     others = [stand for stand in picture.stands if not stand.calls(_WRAPPER) and (stand.waits or stand.in_init)]
     if wrapping and others:
@@ -74,10 +78,10 @@ def find(job: Job) -> Iterator[Fact]:
         return
     if picture.leaving:
         yield _fact("stack_left_early", picture.leaving, picture.waiting, picture)
-    in_forward = [s for s in picture.waiting if s.state != "in-object-collective"]
+    in_forward = [s for s in picture.waiting if s.state != "in-object-collective" and not s.calls(*_HANDS_OUT)]
     if picture.idle and in_forward and not picture.busy:
         yield _fact("stack_idle_server", picture.idle, in_forward, picture)
-    if not picture.busy and not picture.leaving:
+    if not picture.busy and not picture.leaving and not any(fact.fields["sure"] for fact in colliding):
         yield from _partings(job, picture)
 
 
@@ -193,10 +197,19 @@ def _one_place(place: _Place, picture: Picture) -> Iterator[Fact]:
 
 
 def _colliding_threads(picture: Picture) -> Iterator[Fact]:
-    colliding = [stand for stand in picture.stands if len(collective_threads(stand.position)) > 1]
+    """Two threads of the job's own in collectives at once; those of a checkpoint have a group of their own."""
+    colliding = [stand for stand in picture.stands if _collides(stand)]
     if colliding:
+        everybody = len(colliding) == len(picture.stands)
         rest = [stand for stand in picture.waiting if stand not in colliding]
-        yield _fact("stack_threads_collide", colliding, rest, picture)
+        fact = _fact("stack_threads_collide", () if everybody else colliding, colliding if everybody else rest, picture)
+        yield replace(fact, fields={**fact.fields, "sure": not picture.busy})
+
+
+def _collides(stand: Stand) -> bool:
+    threads = collective_threads(stand.position)
+    saving = any("checkpoint" in (frame.file or "") for thread in threads for frame in thread.frames)
+    return len(threads) > 1 and not saving
 
 
 def _fact(

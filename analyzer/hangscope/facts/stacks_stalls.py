@@ -3,16 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from hangscope.align.job import Job
 from hangscope.align.stacks import Position
 from hangscope.facts import FactKind
+from hangscope.facts.collect import evidence_of
 from hangscope.facts.stack_picture import Picture, has_signs_of_hang, picture_of
 from hangscope.facts.stack_stands import Stand, frame_line, hosts_of, lines_of, names_of, ranks_of, where_of
 from hangscope.facts.stack_threads import blocked_pair, busy_helper
 from hangscope.model import Evidence, Fact, Value
 
-_FIELDS = ("who", "state", "doing", "where", "peers", "peers_call", "sure", "again", "active", "detail", "pid")
+_FIELDS = (
+    "who",
+    "state",
+    "doing",
+    "where",
+    "peers",
+    "peers_call",
+    "sure",
+    "again",
+    "active",
+    "moving",
+    "detail",
+    "pid",
+)
 KINDS = {
     "stack_loads_data": FactKind(_FIELDS, "A rank reads samples, or waits for the workers of its loader."),
     "stack_checkpoints": FactKind(_FIELDS, "A rank writes or reads a checkpoint."),
@@ -21,6 +36,9 @@ KINDS = {
     "stack_locked": FactKind(_FIELDS, "Threads of a rank wait for locks, for each other or for the interpreter."),
     "stack_build_lock": FactKind(_FIELDS, "A rank waits for a lock file of a build or a download."),
     "stack_blocked": FactKind(_FIELDS, "A rank waits for a queue, a thread, or a child process of its own."),
+    "stack_outlasts_limit": FactKind(
+        (*_FIELDS, "timeout_ms"), "A rank was at work, elsewhere in each dump, when its peers' wait ran out."
+    ),
     "stack_refused": FactKind(_FIELDS, "A process could not be stopped to look at its stack, while its peers wait."),
 }
 
@@ -48,6 +66,7 @@ _DOING = {
     "importing": "imports modules",
     "unknown": "cannot be looked at",
 }
+_LIMITS = ("watchdog_timeout", "gloo_wait_timeout", "monitored_barrier_missed", "blocking_wait_timeout")
 _CULPRITS, _PEERS = 3, 2
 
 
@@ -66,7 +85,22 @@ def find(job: Job) -> Iterator[Fact]:
             continue  # where most run, the job may just go on
         if culprits:
             told = True
-            yield _fact(kind, culprits, picture)
+            fact = _fact(kind, culprits, picture)
+            yield fact
+            yield from _outlasted(fact, job)
+
+
+def _outlasted(fact: Fact, job: Job) -> Iterator[Fact]:
+    """The same work as longer than a limit that ran out, when the dumps show it moving."""
+    limits = job.events.of(*_LIMITS)
+    if limits and fact.fields["moving"] and fact.kind not in ("stack_locked", "stack_build_lock", "stack_blocked"):
+        said = tuple(evidence_of(event, "the limit of its peers") for event in limits[:2])
+        fields = {
+            **fact.fields,
+            "timeout_ms": next((e.fields["timeout_ms"] for e in limits if "timeout_ms" in e.fields), None),
+        }
+        evidence = (*fact.evidence[:6], *said)
+        yield replace(fact, kind="stack_outlasts_limit", fields=fields, evidence=evidence)
 
 
 def _by_kind(picture: Picture) -> dict[str, list[Stand]]:
@@ -131,6 +165,7 @@ def _fact(kind: str, culprits: list[Stand], picture: Picture) -> Fact:
         "sure": sure,
         "again": again,
         "active": active,
+        "moving": any(stand.moved for stand in culprits),
         "detail": _detail(culprits),
         "pid": first.pid,
     }

@@ -71,10 +71,10 @@ def _absent(picture: Picture, job: Job) -> tuple[int, ...]:
 
 
 def _at_the_end(picture: Picture, job: Job) -> Iterator[Fact]:
-    exiting = [stand for stand in picture.leaving if stand.state == "exit-wait"]
+    exiting = [stand for stand in picture.leaving if stand.state != "teardown"]
     if exiting and not picture.waiting:
         yield _fact("stack_exit_waits", exiting, job, detail=_thread_waited_for(exiting[0]))
-    elif picture.leaving and len(picture.leaving) == len(picture.stands):
+    elif len(picture.leaving) == len(picture.stands):
         yield _fact("stacks_tear_down", picture.leaving, job)
 
 
