@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Hashable, Sequence
 
 from hangscope.align.dump_owners import only_dumps
 from hangscope.parse.source import ParsedSource
@@ -19,35 +20,40 @@ def without_copies(sources: Sequence[ParsedSource]) -> tuple[list[ParsedSource],
     """
     kept: list[ParsedSource] = []
     warnings: list[str] = []
-    by_size: dict[tuple[int, int, int], list[ParsedSource]] = {}
+    by_content: dict[Hashable, list[ParsedSource]] = defaultdict(list)
     for source in sources:
-        record = source.record
-        if source.recordings:
-            kept.append(source)  # of several dumps of a rank the best is chosen later
+        content = _one_of_a_kind(source)
+        if content is None:
+            kept.append(source)
             continue
-        alike = by_size.setdefault((record.bytes, record.lines, len(source.calls)), [])
-        original = next((other for other in alike if _is_copy(source, other)), None)
+        alike = by_content[content]
+        original = next((other for other in alike if _same_rest(source, other)), None)
         if original is None:
             kept.append(source)
             alike.append(source)
         else:
-            warnings.append(f"{record.file} is left out: it is a copy of {original.record.file}")
+            warnings.append(f"{source.record.file} is left out: it is a copy of {original.record.file}")
     return kept, warnings
 
 
-def _is_copy(one: ParsedSource, other: ParsedSource) -> bool:
-    if only_dumps(one):
-        # two dumps of a process that is stuck are equal, and that they are is what the second one was taken for
-        return False
-    same = _words(one) == _words(other) and _calls(one) == _calls(other) and _dumps(one) == _dumps(other)
-    return same and _is_one_of_a_kind(one, other)
+def _one_of_a_kind(source: ParsedSource) -> Hashable | None:
+    """What only a copy of the source has in common with it; None when other processes may have written the same.
+
+    A process says who wrote a file by naming itself, or the time to the microsecond.
+    """
+    # two dumps of a process that is stuck are equal, and that they are is what the second one was taken for;
+    # of several recordings of a rank the best is chosen later
+    if source.recordings or only_dumps(source):
+        return None
+    record = source.record
+    content = (record.bytes, record.lines, len(source.calls), _words(source))
+    if any(writer.key.host and writer.key.pid for writer in source.writers):
+        return content
+    return (*content, _named(source)) if any(_FINE_TIME.search(event.line.raw) for event in source.events) else None
 
 
-def _is_one_of_a_kind(one: ParsedSource, other: ParsedSource) -> bool:
-    """Whether no other process can have written the same: it names itself, or the time to the microsecond."""
-    if any(writer.key.host and writer.key.pid for writer in one.writers):
-        return True
-    return _named(one) == _named(other) and any(_FINE_TIME.search(event.line.raw) for event in one.events)
+def _same_rest(one: ParsedSource, other: ParsedSource) -> bool:
+    return _calls(one) == _calls(other) and _dumps(one) == _dumps(other)
 
 
 def _named(source: ParsedSource) -> tuple[object, ...]:
@@ -56,8 +62,8 @@ def _named(source: ParsedSource) -> tuple[object, ...]:
     return (told.rank, told.local_rank, told.host)
 
 
-def _words(source: ParsedSource) -> list[tuple[int, str]]:
-    return [(event.line.number, event.line.raw) for event in source.events]
+def _words(source: ParsedSource) -> tuple[tuple[int, str], ...]:
+    return tuple((event.line.number, event.line.raw) for event in source.events)
 
 
 def _dumps(source: ParsedSource) -> list[tuple[object, ...]]:

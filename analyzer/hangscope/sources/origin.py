@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from dataclasses import dataclass
 
@@ -60,6 +61,7 @@ class FileHints:
     attempt: int | None = None
 
 
+@functools.lru_cache(maxsize=1 << 16)
 def hints(name: str) -> FileHints:
     """Hints in an input's name (with its folders, slashes between)."""
     path = name.replace("\\", "/")
