@@ -6,6 +6,7 @@ import io
 
 import pytest
 
+import ras_reports
 from hangscope.align.job import Job, align
 from hangscope.parse.reader import read_stream
 from nccl_logs import Rank, job_of, job_of_ranks, ranks
@@ -229,3 +230,19 @@ def test_order_of_the_files_changes_nothing(order: tuple[int, ...]) -> None:
     job = job_of({f"{index}.log": logs[rank].lines for index, rank in enumerate(order)})
     assert who(job) == who(job_of_ranks(logs))
     assert [process.rank for process in job.processes] == [0, 1, 2, 3]
+
+
+def test_ras_report_names_the_ranks_of_dumps_by_their_process_ids() -> None:
+    members = [ras_reports.rank(number, AllReduce=1) for number in range(2)]
+    dump = 'Process {pid}: python train.py\nPython v3.11.7 \n\nThread {pid} (idle): "MainThread"\n    f (a.py:1)\n'
+    job = job_of(
+        {
+            "a.txt": dump.format(pid=101),
+            "b.txt": dump.format(pid=100),
+            "ras.json": ras_reports.report(ras_reports.comm(members)),
+        }
+    )
+    assert ({rank: process.files for rank, process in job.ranks.items()}, job.world_size) == (
+        {0: ("b.txt",), 1: ("a.txt",)},
+        2,
+    )

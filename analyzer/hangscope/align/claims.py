@@ -22,6 +22,7 @@ TRUST = {
     "process-title": 4,
     "dump-header": 4,
     "failure-table": 4,
+    "ras": 4,
     "file-name": 3,
     "recorder": 2,
     "local-variable": 2,

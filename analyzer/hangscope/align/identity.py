@@ -18,6 +18,7 @@ from hangscope.align.claims import TRUST, Claim, agent_ranks, best_claim, event_
 from hangscope.align.dump_identity import dump_writers, guess_by_pid, same_process
 from hangscope.align.dump_owners import claims_of, find_owners, local_ranks, size_by_launchers
 from hangscope.align.process import Process, gpu_of
+from hangscope.align.ras_reports import told_ranks
 from hangscope.align.unite import Union
 from hangscope.align.world import MAX_RANKS, world_size
 from hangscope.model import Line
@@ -151,7 +152,7 @@ class _Identifier:
                 for rank, origin in event_claims(event, self._world_size):
                     self._claim(writer_key(event.line), rank, origin)
             self._claim_by_file(source)
-        self._claim_by_failure_tables()
+        self._claim_by_process_ids()
         for one in self._attached:
             process = ("pid", one.host, str(one.pid))
             if one.rank is not None and one.rank < MAX_RANKS:
@@ -173,16 +174,17 @@ class _Identifier:
         if rank is not None and len(writers) == 1:
             self._claims[next(iter(writers))].append(Claim(rank, "file-name"))
 
-    def _claim_by_failure_tables(self) -> None:
-        """torchrun's ChildFailedError table gives rank and pid of the processes it lost."""
+    def _claim_by_process_ids(self) -> None:
+        """torchrun's ChildFailedError table gives rank and pid of the processes it lost, RAS of all that it reached."""
         by_pid: dict[int, list[Node]] = defaultdict(list)
         for key, node in self._nodes.items():
             if key.pid is not None:
                 by_pid[key.pid].append(node)
-        for pid, rank in failure_table(self._sources).items():
-            roots = {self._union.find(node) for node in by_pid.get(pid, [])}
-            if len(roots) == 1:
-                self._claims[next(iter(roots))].append(Claim(rank, "failure-table"))
+        for source, table in (("failure-table", failure_table(self._sources)), ("ras", told_ranks(self._sources))):
+            for pid, rank in table.items():
+                roots = {self._union.find(node) for node in by_pid.get(pid, [])}
+                if len(roots) == 1 and rank < MAX_RANKS:
+                    self._claims[next(iter(roots))].append(Claim(rank, source))
 
     def _claim_by_rendezvous(self) -> None:
         """torchrun's agent prints the global ranks of its workers (``global_ranks=[4, 5]``), by local rank."""
