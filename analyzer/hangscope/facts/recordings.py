@@ -11,8 +11,8 @@ from hangscope.facts import FactKind
 from hangscope.model import Evidence, Fact, Location, Value
 
 _FIELDS = (
-    "seq", "last_seq", "op", "called", "description", "where", "expected", "found", "last_seen", "last_where", "arrived",
-    "missing", "doubt", "tie", "waiting", "groups", "backend", "on_gpu", "p2p", "in_group",
+    "seq", "last_seq", "op", "called", "description", "where", "expected", "found", "last_seen", "last_where",
+    "arrived", "missing", "doubt", "tie", "waiting", "groups", "backend", "on_gpu", "p2p", "in_group",
 )  # fmt: skip
 KINDS = {
     "recorded_call_missing": FactKind(_FIELDS, "Ranks that wait in no call have not made one in which others wait."),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import marshal
 import re
 import zlib
@@ -34,6 +35,7 @@ _MOST_ENTRIES = 1_000_000
 _BIGGEST = 1 << 62
 _MOST_US = (1 << 32) - 1
 _MOST_SHAPES = 1 << 16
+_MOST_SIZES = 1 << 24
 
 
 def build_recording(file: str, rank: int | None, dump: FoundDump) -> Recording:
@@ -77,7 +79,11 @@ class _Builder:
 
     def _columns(self, entries: list[dict[str, object]], rows: list[tuple[object, ...]]) -> None:
         recording = self._recording
-        columns = list(zip(*rows, strict=True))
+        columns: list[Sequence[object]] = list(zip(*rows, strict=True))
+        columns[3:7] = [
+            column if _is_plain(column, kind) else [None] * len(rows)
+            for column, kind in zip(columns[3:7], (int, int, str, str), strict=True)
+        ]
         seqs, p2p_seqs, times = _ints(columns[8]), _ints(columns[9]), _ints(columns[13])
         names = _texts(columns[2])
         shapes = self._shapes_of(columns, names)
@@ -246,6 +252,24 @@ def _ints(column: Sequence[object]) -> list[int]:
         if min(numbers) > -_BIGGEST and max(numbers) < _BIGGEST:
             return numbers
     return [max(_number(value), 0) for value in column]
+
+
+def _is_plain(column: Sequence[object], kind: type) -> bool:
+    """Whether a column holds sizes or types, and none so large, or so often repeated, that they make a bomb."""
+    if set(map(type, column)) != {list}:
+        return False
+    lists: Sequence[Any] = column
+    for _ in range(2 if kind is int else 1):
+        if sum(map(len, lists)) > _MOST_SIZES:
+            return False
+        lists = list(itertools.chain.from_iterable(lists))
+        if kind is int and lists and set(map(type, lists)) == {list}:
+            continue
+        break
+    kinds = set(map(type, lists))
+    if kind is str:
+        return kinds <= {str} and sum(map(len, lists)) <= _MOST_SIZES
+    return kinds <= {int} and (not lists or (min(lists) > -_BIGGEST and max(lists) < _BIGGEST))
 
 
 def _texts(column: Sequence[object]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ _RANK_KEYS = ("rank", "global_rank", "world_rank")
 _RANK_NAME = re.compile(r"(?:.*rank[-_ =:]?)?(\d{1,7})(?!\d)[^\d]*", re.IGNORECASE)
 _DEEPEST = 4
 _MOST_DUMPS = 1 << 17
+_MOST_VISITS = 1 << 19
 _PAGE_HEAD = re.compile(r"^=== Rank (\d{1,7}): [^\n]*===[ \t]*$", re.MULTILINE)
 """torch.distributed.debug (2.10 on) prints such a line before the answer of each rank."""
 
@@ -50,12 +52,7 @@ def load_json(data: bytes) -> object:
 
 def find_dumps(value: object) -> list[FoundDump]:
     """The dumps that a document holds; none when it is something else."""
-    found: list[FoundDump] = []
-    for dump in _walk(value, None, 0):
-        found.append(dump)
-        if len(found) >= _MOST_DUMPS:
-            break
-    return found
+    return list(itertools.islice(_Walk().through(value, None, 0), _MOST_DUMPS))
 
 
 def find_page_dumps(text: str) -> list[FoundDump]:
@@ -76,37 +73,43 @@ def find_page_dumps(text: str) -> list[FoundDump]:
     return found
 
 
-def _walk(value: object, rank: int | None, depth: int) -> Iterator[FoundDump]:
-    if depth > _DEEPEST:
-        return
-    if isinstance(value, bytes | bytearray | str):
-        inner = _inside(value)
-        if inner is not None:
-            yield from _walk(inner, rank, depth + 1)
-    elif isinstance(value, list | tuple):
-        yield from _walk_list(value, rank, depth)
-    elif isinstance(value, dict):
-        yield from _walk_dict(value, rank, depth)
+class _Walk:
+    """Goes through a document; bounded, since lists may hold each other many times over."""
 
+    def __init__(self) -> None:
+        self._visits = 0
 
-def _walk_list(value: list[object] | tuple[object, ...], rank: int | None, depth: int) -> Iterator[FoundDump]:
-    if _is_entry(value[0] if value else None):
-        yield FoundDump(rank, {}, list(value))
-        return
-    # a list of dumps: each says its rank, or stands at its place
-    for place, item in enumerate(value[:_MOST_DUMPS]):
-        yield from _walk(item, rank if len(value) == 1 else place, depth + 1)
+    def through(self, value: object, rank: int | None, depth: int) -> Iterator[FoundDump]:
+        self._visits += 1
+        if depth > _DEEPEST or self._visits > _MOST_VISITS:
+            return
+        if isinstance(value, bytes | bytearray | str):
+            inner = _inside(value)
+            if inner is not None:
+                yield from self.through(inner, rank, depth + 1)
+        elif isinstance(value, list | tuple):
+            yield from self._list(value, rank, depth)
+        elif isinstance(value, dict):
+            yield from self._dict(value, rank, depth)
 
+    def _list(self, value: list[object] | tuple[object, ...], rank: int | None, depth: int) -> Iterator[FoundDump]:
+        if _is_entry(value[0] if value else None):
+            yield FoundDump(rank, {}, list(value))
+            return
+        # a list of dumps: each says its rank, or stands at its place
+        for place, item in enumerate(value[:_MOST_DUMPS]):
+            yield from self.through(item, rank if len(value) == 1 else place, depth + 1)
 
-def _walk_dict(value: dict[object, object], rank: int | None, depth: int) -> Iterator[FoundDump]:
-    said = next((value[key] for key in _RANK_KEYS if isinstance(value.get(key), int)), None)
-    rank = said if isinstance(said, int) and not isinstance(said, bool) and said >= 0 else rank
-    if _DUMP_KEYS & value.keys():
-        entries = value.get("entries")
-        yield FoundDump(rank, value, entries if isinstance(entries, list) else [])
-        return
-    for key, item in value.items():
-        yield from _walk(item, _rank_of(key) if rank is None or said is None else rank, depth + 1)
+    def _dict(self, value: dict[object, object], rank: int | None, depth: int) -> Iterator[FoundDump]:
+        said = next((value[key] for key in _RANK_KEYS if isinstance(value.get(key), int)), None)
+        rank = said if isinstance(said, int) and not isinstance(said, bool) and said >= 0 else rank
+        if _DUMP_KEYS & value.keys():
+            entries = value.get("entries")
+            yield FoundDump(rank, value, entries if isinstance(entries, list) else [])
+            return
+        for key, item in value.items():
+            named = _rank_of(key) if rank is None else None
+            yield from self.through(item, named if named is not None else rank, depth + 1)
 
 
 def _is_entry(value: object) -> bool:
