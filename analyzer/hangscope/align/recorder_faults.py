@@ -264,7 +264,7 @@ class Finder:
                 return self._ring_trouble(Fault.P2P, ring, stand, (rank,))
             numbers = self._program(rank).expected_numbers(departure)
             return self._skip_trouble(stand, (rank,), *(numbers or (stand.number, stand.number)))
-        if lacked and not departure.early and stand.is_p2p:
+        if lacked and stand.is_p2p and (not departure.early or all(other.is_p2p for other in ring)):
             return self._ring_trouble(Fault.P2P, ring, stand, (rank,))
         return self._ring_trouble(Fault.ORDER, ring, stand, (rank,))
 

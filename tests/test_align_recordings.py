@@ -1,0 +1,262 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from hangscope.api import analyze
+from hangscope.model import Report
+from recorder_dumps import Dump, write, write_json
+
+GRID = {
+    rank: {
+        "0": ("default_pg", range(4)),
+        f"{1 + rank // 2}": ("TENSOR", [rank // 2 * 2, rank // 2 * 2 + 1]),
+        f"{3 + rank % 2}": ("DATA", [rank % 2, rank % 2 + 2]),
+    }
+    for rank in range(4)
+}
+
+
+def steps(rank: int, count: int = 4) -> Dump:
+    dump = Dump(rank)
+    for _ in range(count):
+        dump.step()
+    return dump
+
+
+def pipeline(rank: int, count: int = 4, *, sends: int = 2) -> Dump:
+    """Rank 0 sends two microbatches to rank 1 in every step and gets two gradients; both then reduce on the world."""
+    dump = Dump(rank, groups={"0": ("default_pg", range(2)), "1": ("PIPELINE", range(2))})
+    one, two = ("send 0->1", "recv 0<-1") if rank == 0 else ("recv 1<-0", "send 1->0")
+    for _ in range(count):
+        for _ in range(sends):
+            dump.transfer(one, "1", line=30)
+        for _ in range(sends):
+            dump.transfer(two, "1", line=31)
+        dump.call(line=40).call(size=2, line=41)
+    return dump
+
+
+def told(report: Report) -> tuple[str, tuple[int, ...], str, int, str]:
+    call = report.collectives[0]
+    return report.verdict.cause, report.verdict.ranks, call.group, call.seq, call.where.split(":")[-1]
+
+
+@pytest.mark.parametrize("form", [write, write_json])
+def test_healthy_dumps_accuse_nobody(form: Callable[..., Path], tmp_path: Path) -> None:
+    report = analyze(form(tmp_path, [steps(rank, 4) for rank in range(4)]))
+    assert (report.verdict.cause, report.collectives) == ("no-fault-found", ())
+    assert report.job.ranks_seen == (0, 1, 2, 3)
+
+
+def test_rings_that_wrapped_differently_are_healthy(tmp_path: Path) -> None:
+    dumps = [steps(rank, 6) for rank in range(4)]
+    for dump in dumps:
+        del dump.entries[: 3 * dump.rank + 1]
+    assert analyze(write(tmp_path, dumps)).verdict.cause == "no-fault-found"
+
+
+def test_unequal_numbers_of_completed_calls_are_healthy(tmp_path: Path) -> None:
+    # the dump of rank 1 is a moment older than that of the others
+    assert analyze(write(tmp_path, [steps(r, 3 if r == 1 else 4) for r in range(4)])).verdict.cause == "no-fault-found"
+
+
+def test_an_older_dump_blames_nobody(tmp_path: Path) -> None:
+    dumps = [steps(r, 3 if r == 1 else 4) for r in range(4)]
+    for dump in dumps:
+        if dump.rank != 1:
+            dump.wait()
+    assert analyze(write(tmp_path, dumps)).verdict.ranks == ()
+
+
+def test_a_missing_call_names_rank_number_and_lines(tmp_path: Path) -> None:
+    dumps = [steps(r).call(line=10) for r in range(4)]
+    for dump in dumps:
+        if dump.rank != 2:
+            dump.wait("_all_gather_base", 16, line=11)
+    report = analyze(write(tmp_path, dumps))
+    assert told(report) == ("collective-skipped", (2,), "0", 14, "11 train_step")
+    assert report.collectives[0].op == "all_gather_into_tensor"
+    for word in ("Rank 2", "all_gather_into_tensor 14", "0 (default_pg)", "train.py:11", "train.py:10"):
+        assert word in report.verdict.explanation
+
+
+def test_a_missing_call_in_another_line_than_the_next_step_begins_with_is_no_early_exit(tmp_path: Path) -> None:
+    dumps = [steps(r) if r == 2 else steps(r).wait("all_reduce", 9, line=50) for r in range(4)]
+    assert analyze(write(tmp_path, dumps)).verdict.cause == "collective-skipped"
+
+
+def test_whole_steps_and_no_more_is_an_early_exit(tmp_path: Path) -> None:
+    dumps = [steps(r) if r == 2 else steps(r).wait("all_reduce", 64, line=10) for r in range(4)]
+    assert told(analyze(write(tmp_path, dumps)))[:2] == ("exited-early", (2,))
+
+
+def test_a_call_left_out_where_all_look_the_same_is_found_by_its_line(tmp_path: Path) -> None:
+    dumps = []
+    for rank in range(3):
+        dump = Dump(rank, groups={"0": ("default_pg", range(3))})
+        for _ in range(3):
+            for line in (10, 11, 12, 13):
+                dump.call(line=line)
+        for line in (10, 11, 12, 13):
+            if (rank, line) != (1, 11):
+                dump.call(line=line)
+        dumps.append(dump if rank == 1 else dump)
+    for dump in dumps:
+        if dump.rank != 1:
+            dump.entries[-1].update(state="scheduled", retired=False, time_discovered_completed_ns=None)
+    assert told(analyze(write(tmp_path, dumps))) == ("collective-skipped", (1,), "0", 14, "11 train_step")
+
+
+@pytest.mark.parametrize(
+    ("other", "cause"),
+    [
+        (("broadcast", 64, "Float"), "collective-op-mismatch"),
+        (("all_reduce", 63, "Float"), "collective-shape-mismatch"),
+        (("all_reduce", 64, "Half"), "collective-shape-mismatch"),
+    ],
+)
+def test_calls_that_differ(other: tuple[str, int, str], cause: str, tmp_path: Path) -> None:
+    dumps = []
+    for rank in range(4):
+        op, size, dtype = other if rank == 1 else ("all_reduce", 64, "Float")
+        dumps.append(steps(rank).wait(op, size, dtype=dtype))
+    report = analyze(write(tmp_path, dumps))
+    assert told(report) == (cause, (1,), "0", 13, "10 train_step")
+    assert list(report.collectives[0].differing) == [1]
+
+
+def test_the_smaller_tensors_of_gloo_complete_and_the_larger_one_is_odd(tmp_path: Path) -> None:
+    dumps = [Dump(r, backend="gloo").call(line=1) for r in range(4)]
+    for dump in dumps:
+        if dump.rank == 1:
+            dump.wait("all_reduce", 8, line=2)
+        else:
+            dump.call("all_reduce", 4, line=2)
+    assert told(analyze(write(tmp_path, dumps)))[:2] == ("collective-shape-mismatch", (1,))
+
+
+def test_without_a_majority_the_own_past_decides(tmp_path: Path) -> None:
+    pair = {"0": ("default_pg", range(2))}
+    dumps = []
+    for rank in range(2):
+        dump = Dump(rank, groups=pair)
+        for _ in range(4):
+            dump.step()
+        dumps.append(dump.wait("all_reduce", 64 if rank else 63))
+    assert told(analyze(write(tmp_path, dumps)))[:2] == ("collective-shape-mismatch", (0,))
+
+
+def test_groups_in_two_orders(tmp_path: Path) -> None:
+    groups = {"0": ("default_pg", range(4)), "1": ("moe", range(4))}
+    dumps = []
+    for rank in range(4):
+        dump = Dump(rank, groups=groups)
+        for _ in range(3):
+            dump.call(line=10).call(group="1", line=11)
+        dumps.append(dump.wait(group="1", line=11) if rank == 3 else dump.wait(line=10))
+    report = analyze(write(tmp_path, dumps))
+    assert told(report) == ("group-order-deadlock", (3,), "0", 4, "10 train_step")
+
+
+def test_the_rank_that_left_out_a_send_is_to_blame(tmp_path: Path) -> None:
+    zero, one = pipeline(0), pipeline(1)
+    zero.transfer("send 0->1", "1", line=30).transfer("recv 0<-1", "1", "scheduled", line=31)
+    one.transfer("recv 1<-0", "1", line=30).transfer("recv 1<-0", "1", "scheduled", line=30)
+    report = analyze(write(tmp_path, [zero, one]))
+    assert told(report)[:3] == ("p2p-unmatched", (0,), "1")
+    assert report.collectives[0].where.endswith(":30 train_step")
+
+
+def test_pipelines_with_batches_are_healthy(tmp_path: Path) -> None:
+    assert analyze(write(tmp_path, [pipeline(r) for r in range(2)])).verdict.cause == "no-fault-found"
+
+
+def test_victims_elsewhere_are_not_blamed(tmp_path: Path) -> None:
+    """Rank 3 misses the call of its pair; all others wait in other groups, for it or for its victim."""
+    dumps = []
+    for rank in range(4):
+        dump = Dump(rank, groups=GRID[rank])
+        tensor, data = f"{1 + rank // 2}", f"{3 + rank % 2}"
+        for _ in range(3):
+            dump.call(group=tensor, line=10).call(group=data, line=20).call(line=30)
+        if rank == 2:
+            dump.wait(group=tensor, line=10)
+        elif rank < 2:
+            dump.call(group=tensor, line=10).wait(group=data, line=20)
+        dumps.append(dump)
+    report = analyze(write(tmp_path, dumps))
+    assert (report.verdict.ranks, report.collectives[0].group) == ((3,), "2")
+    assert report.collectives[0].description == "TENSOR"
+
+
+def test_the_only_rank_without_dump_that_is_waited_for_has_vanished(tmp_path: Path) -> None:
+    dumps = [steps(rank).call(line=10).wait("_all_gather_base", 16, line=11) for rank in (0, 1, 3)]
+    assert told(analyze(write(tmp_path, dumps)))[:2] == ("rank-vanished", (2,))
+
+
+def test_a_rank_without_dump_is_not_blamed_when_another_is_missing(tmp_path: Path) -> None:
+    dumps = [steps(rank).call(line=10) for rank in (0, 1, 3)]
+    for dump in dumps[:2]:
+        dump.wait("_all_gather_base", 16, line=11)
+    assert told(analyze(write(tmp_path, dumps)))[:2] == ("collective-skipped", (3,))
+
+
+def test_a_kernel_that_hangs_blames_no_rank(tmp_path: Path) -> None:
+    report = analyze(write(tmp_path, [steps(rank).wait() for rank in range(4)]))
+    assert told(report)[:2] == ("gpu-kernel-hang", ())
+
+
+def test_gloo_has_no_kernel_that_could_hang(tmp_path: Path) -> None:
+    report = analyze(write(tmp_path, [Dump(rank, backend="gloo").call().wait() for rank in range(4)]))
+    assert report.verdict.cause == "watchdog-timeout"
+
+
+def test_dumps_of_a_recorder_that_was_off_say_nothing(tmp_path: Path) -> None:
+    for rank in range(2):
+        value = Dump(rank).value() | {"pg_status": {"0": {"last_enqueued_collective": 41}}}
+        del value["entries"]
+        (tmp_path / f"nccl_trace_rank_{rank}.json").write_text(json.dumps(value))
+    report = analyze(tmp_path)
+    assert report.verdict.cause == "insufficient-evidence"
+    assert {remedy.command for remedy in report.verdict.remedies} >= {
+        "TORCH_FR_BUFFER_SIZE=2000",
+        "TORCH_NCCL_TRACE_BUFFER_SIZE=2000",
+    }
+
+
+def test_old_numbers_count_batches_among_the_collectives(tmp_path: Path) -> None:
+    dumps = []
+    for rank in range(2):
+        dump = pipeline(rank)
+        for entry in dump.entries:
+            if entry["is_p2p"]:
+                entry.update(collective_seq_id=entry["p2p_seq_id"], p2p_seq_id=0)
+        dumps.append(dump)
+    assert analyze(write(tmp_path, dumps)).verdict.cause == "no-fault-found"
+
+
+def test_pickle_and_json_of_one_rank_are_one_dump(tmp_path: Path) -> None:
+    dumps = [steps(r) if r == 2 else steps(r).wait("all_reduce", 9, line=50) for r in range(4)]
+    write(tmp_path, dumps)
+    report = analyze(write_json(tmp_path, dumps))
+    assert told(report) == ("collective-skipped", (2,), "0", 13, "50 train_step")
+    assert len(report.collectives) == 1
+
+
+def test_a_watchdogs_line_and_a_recording_of_one_call_are_one_collective(tmp_path: Path) -> None:
+    dumps = [steps(r) if r == 2 else steps(r).wait("all_reduce", 9, line=50) for r in range(4)]
+    write(tmp_path, dumps)
+    lines = [
+        f"[rank{r}]:[E1129 10:00:0{r}.123456789 ProcessGroupNCCL.cpp:632] [Rank {r}] Watchdog caught collective operation "
+        "timeout: WorkNCCL(SeqNum=13, OpType=ALLREDUCE, NumelIn=9, NumelOut=9, Timeout(ms)=600000) ran for 600045 "
+        "milliseconds before timing out."
+        for r in (0, 1, 3)
+    ]
+    (tmp_path / "job.log").write_text("\n".join(lines) + "\n")
+    report = analyze(tmp_path)
+    assert told(report)[:2] == ("collective-skipped", (2,))
+    assert [(call.group, call.seq) for call in report.collectives] == [("0", 13)]
