@@ -297,7 +297,9 @@ def test_native_frames_tell_what_the_same_frames_without_them_do() -> None:
 
 
 def test_what_runs_below_nothing_runs_at_exit() -> None:
-    job = job_of({"rank2.txt": pyspy(700, "flush_metrics (metrics.py:9)"), "rank3.txt": pyspy(701, "main (train.py:9)")})
+    job = job_of(
+        {"rank2.txt": pyspy(700, "flush_metrics (metrics.py:9)"), "rank3.txt": pyspy(701, "main (train.py:9)")}
+    )
     assert [(p.state, p.pattern) for p in job.stacks.positions] == [("teardown", "exit-callback"), ("running", "")]
 
 
@@ -434,3 +436,19 @@ def test_the_table_has_a_row_for_every_frame() -> None:
     assert (first["function"], first["code_file"], first["code_line"], first["line"]) == ("all_reduce", C10D, 3252, 5)
     assert table[table["decides"]]["state"].unique().tolist() == ["in-collective"]
     assert table[table["thread"] == "x"]["state"].unique().tolist() == ["queue-wait"]
+
+
+def test_children_of_one_spawn_have_ranks_in_the_order_of_their_ids() -> None:
+    file = "torch/multiprocessing/spawn.py"
+    spawn = f"join ({file}:140) < start_processes ({file}:296) < <module> (t.py:9)"
+    children = [
+        pyspy(pid, f"{stack} < main (t.py:2)").replace("\n\n", f"\nParent Process {parent}: python t.py\n\n", 1)
+        for pid, stack, parent in ((813, ALL_REDUCE, 800), (812, BARRIER, 800), (811, ALL_REDUCE, 800))
+    ]
+    rule = f"\n{'-' * 80}\n"
+    job = job_of({"stacks.txt": rule.join([pyspy(800, spawn), *children])})
+    assert [(p.rank, p.dump.pid) for p in job.stacks.positions if p.role == "rank"] == [(0, 811), (1, 812), (2, 813)]
+    assert any("guessed" in warning for warning in job.warnings)
+    foreign = [child.replace("Process 800", "Process 90") for child in children]
+    job = job_of({"stacks.txt": rule.join([pyspy(800, spawn), *foreign])})
+    assert not any(p.rank for p in job.stacks.positions)

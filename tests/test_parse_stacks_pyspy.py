@@ -270,3 +270,10 @@ def test_pasted_as_a_block(indent: str) -> None:
 def test_a_head_long_ago_is_not_the_head() -> None:
     dump = read_one("Process 12: done\n" + "step\n" * 9 + ONE.split("\n\n")[1])
     assert dump.pid == 4822
+
+
+def test_a_child_that_is_no_python_is_no_dump_of_its_parent() -> None:
+    failure = "Error: Failed to find python version from target process\n\nStack backtrace:\n   0: py_spy::dump\n"
+    parent, after = read(f"{ONE}\n{'-' * 80}\n{failure}\n{'-' * 80}\n{OTHER}")
+    assert (parent.pid, parent.error, after.pid, after.error) == (4822, "", 4823, "")
+    assert len(parent.threads) == len(after.threads) == 3

@@ -78,6 +78,7 @@ def guess_by_pid(
     """
     by_host: dict[str, dict[int, list[WriterKey]]] = defaultdict(lambda: defaultdict(list))
     launchers: dict[str, ProcessDump] = {}
+    dumped: dict[str, list[ProcessDump]] = defaultdict(list)
     for source in sources:
         for dump in source.dumps:
             host = owners.hosts[id(dump)] or ""
@@ -85,11 +86,14 @@ def guess_by_pid(
                 launchers[host] = dump
             elif owners.roles[id(dump)] == RANK and dump.pid is not None:
                 by_host[host][dump.pid].append(key_of(dump.line))
+                dumped[host].append(dump)
     claims: list[Claim] = []
     for host, processes in by_host.items():
         if not all(key in unknown for keys in processes.values() for key in keys):
             return None
         first = _first_rank(launchers.get(host), len(processes))
+        if first is None and len(by_host) == 1 and _spawned(launchers.get(host), dumped[host]):
+            first = 0
         if first is None:
             # dumps of which nothing names the host are of one host only when nothing names another
             if len(by_host) > 1 or len(processes) != world_size or not known <= set(range(len(processes))):
@@ -116,6 +120,14 @@ def _first_rank(launcher: ProcessDump | None, processes: int) -> int | None:
         return int(node[1]) * processes
     several = re.search(r"--nnodes[=\s](\S+)", launcher.command)
     return 0 if several is None or several[1] in ("1", "1:1") else None
+
+
+def _spawned(launcher: ProcessDump | None, dumps: Iterable[ProcessDump]) -> bool:
+    """Whether one torch.multiprocessing.spawn started all of them: py-spy --subprocesses shows every child of it."""
+    if launcher is None or launcher.pid is None or any(dump.parent_pid != launcher.pid for dump in dumps):
+        return False
+    frames = (frame for thread in launcher.threads for frame in thread.frames)
+    return any(f.function.endswith("start_processes") and (f.file or "").endswith("spawn.py") for f in frames)
 
 
 def dump_writers(sources: Sequence[ParsedSource]) -> tuple[frozenset[WriterKey], frozenset[WriterKey]]:

@@ -44,6 +44,7 @@ class Reader:
         self._headed = False
         self._locals = False
         self._failing = False
+        self._ruled = False
         self._wrapped = ""
 
     @staticmethod
@@ -67,7 +68,7 @@ class Reader:
             # other programs print such lines, too: the next line decides
             self._builder.end()
             self._pending = (line, int(found[1]), found[2])
-            self._failing = False
+            self._failing = self._ruled = False
             return Step.HEAD
         if found := _PARENT.match(text):
             return self._say(parent=int(found[1]))
@@ -80,13 +81,14 @@ class Reader:
             return self._cause(text)
         if _RULE.match(text) and self._builder.dump is not None:
             self._builder.end()
+            self._ruled = True
             return Step.BODY
         return Step.LEFT
 
     def close(self) -> None:
         """Forgets what was open."""
         self._pending, self._wrapped = None, ""
-        self._headed = self._locals = self._failing = False
+        self._headed = self._locals = self._failing = self._ruled = False
 
     # -- heads -------------------------------------------------------------------------------------
 
@@ -160,15 +162,18 @@ class Reader:
     # -- failures ----------------------------------------------------------------------------------
 
     def _error(self, line: Line, text: str) -> None:
+        self._failing = True
+        if self._ruled and self._pending is None and self._builder.dump is None:
+            # --subprocesses: a child that is no Python (a shell, a compiler) or is gone; its pid is not said
+            return
         dump = self._builder.dump
         if not self._begin_pending(line) and (dump is None or (dump.error and not dump.threads)):
             self._builder.begin(TOOL, line)
         self._builder.failed(text)
-        self._failing = True
 
     def _cause(self, text: str) -> Step:
         said = _CAUSE.match(text) and "py_spy::" not in text and text.strip() != "Caused by:"
-        if said:
+        if said and self._builder.dump is not None:
             self._builder.failed(text)
         return Step.BODY
 
