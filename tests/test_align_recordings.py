@@ -104,7 +104,7 @@ def test_a_call_left_out_where_all_look_the_same_is_found_by_its_line(tmp_path: 
         for line in (10, 11, 12, 13):
             if (rank, line) != (1, 11):
                 dump.call(line=line)
-        dumps.append(dump if rank == 1 else dump)
+        dumps.append(dump)
     for dump in dumps:
         if dump.rank != 1:
             dump.entries[-1].update(state="scheduled", retired=False, time_discovered_completed_ns=None)
@@ -251,9 +251,9 @@ def test_a_watchdogs_line_and_a_recording_of_one_call_are_one_collective(tmp_pat
     dumps = [steps(r) if r == 2 else steps(r).wait("all_reduce", 9, line=50) for r in range(4)]
     write(tmp_path, dumps)
     lines = [
-        f"[rank{r}]:[E1129 10:00:0{r}.123456789 ProcessGroupNCCL.cpp:632] [Rank {r}] Watchdog caught collective operation "
-        "timeout: WorkNCCL(SeqNum=13, OpType=ALLREDUCE, NumelIn=9, NumelOut=9, Timeout(ms)=600000) ran for 600045 "
-        "milliseconds before timing out."
+        f"[rank{r}]:[E1129 10:00:0{r}.123456789 ProcessGroupNCCL.cpp:632] [Rank {r}] Watchdog caught collective "
+        "operation timeout: WorkNCCL(SeqNum=13, OpType=ALLREDUCE, NumelIn=9, NumelOut=9, Timeout(ms)=600000) ran "
+        "for 600045 milliseconds before timing out."
         for r in (0, 1, 3)
     ]
     (tmp_path / "job.log").write_text("\n".join(lines) + "\n")
