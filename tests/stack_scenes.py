@@ -11,15 +11,8 @@ from typing import Any
 _FRAME = re.compile(r"(?P<function>\S.*?) \((?P<file>[^()]+?)(?::(?P<line>\d+))?\)$")
 _SITE = "/opt/venv/lib/python3.11/site-packages/"
 _PACKAGES = (
-    "torch/",
-    "deepspeed/",
-    "megatron/",
-    "accelerate/",
-    "lightning/",
-    "vllm/",
-    "sglang/",
-    "transformers/",
-    "triton/",
+    *("torch/", "deepspeed/", "megatron/", "accelerate/", "lightning/", "vllm/", "sglang/", "transformers/", "triton/"),
+    *("botocore/", "safetensors/", "torchmetrics/"),
 )
 
 
@@ -43,7 +36,7 @@ class Frame:
             return self.file
         if self.file.startswith(_PACKAGES):
             return _SITE + self.file
-        stdlib = ("threading.py", "queue.py", "selectors.py", "subprocess.py", "multiprocessing/", "concurrent/")
+        stdlib = ("threading.py", "queue.py", "selectors.py", "subprocess.py", "ssl.py", "multiprocessing/")
         return f"/usr/lib/python3.11/{self.file}" if self.file.startswith(stdlib) else f"/workspace/{self.file}"
 
 

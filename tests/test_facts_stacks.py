@@ -122,7 +122,46 @@ CASES = {
     "two ranks of eight wait for data": Case(
         others(dict.fromkeys((4, 5), f"{LOADER} < {TRAIN}"), SYNC, 8), ("data-loading-stall",), (4, 5)
     ),
+    "a prefetching thread behind a queue": Case(
+        others(
+            {
+                1: f"Condition.wait (threading.py:327) < Queue.get (queue.py:171) < Prefetcher.__next__ (prefetch.py:30) < {TRAIN}\n"
+                f"[prefetch] Prefetcher.fill (prefetch.py:51) < {THREAD}"
+            },
+            SYNC,
+        ),
+        ("data-loading-stall",),
+        (1,),
+    ),
+    "an object store that does not answer": Case(
+        others(
+            {
+                2: f"recv_into (ssl.py:1100) < send (botocore/httpsession.py:460) < get_object (botocore/client.py:570) < pull (remote.py:14) < {TRAIN}"
+            },
+            SYNC,
+        ),
+        ("data-loading-stall",),
+        (2,),
+    ),
+    "a tokenizer on rank 0": Case(
+        others(
+            {0: f"[|active+gil] split_words (prep.py:8) < tokenize_corpus (prep.py:40) < {TRAIN}"},
+            f"{BARRIER} < {TRAIN}",
+        ),
+        ("data-loading-stall", "compute-stall"),
+        (0,),
+    ),
     # --- checkpoints ---
+    "a checkpoint on its way to an object store": Case(
+        others(
+            {
+                0: f"send (botocore/httpsession.py:460) < put_object (botocore/client.py:570) < save_checkpoint (ckpt.py:14) < {TRAIN}"
+            },
+            f"{BARRIER} < {TRAIN}",
+        ),
+        ("checkpoint-stall",),
+        (0,),
+    ),
     "rank 0 writes, accelerate": Case(
         others(
             {
@@ -242,6 +281,11 @@ CASES = {
             },
             f"{BARRIER} < {TRAIN}",
         ),
+        ("python-deadlock",),
+        (0,),
+    ),
+    "an own lock file": Case(
+        others({0: f"wait_for_lock (locks.py:9) < prepare (prep.py:12) < {TRAIN}"}, f"{BARRIER} < {TRAIN}"),
         ("python-deadlock",),
         (0,),
     ),

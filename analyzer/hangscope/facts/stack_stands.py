@@ -117,6 +117,11 @@ class Stand:
         return self.before is not None and (path_of(self.before) != self.path or self.before.state != self.state)
 
     @property
+    def works(self) -> bool:
+        """Whether it ran in this dump and elsewhere in the one before, be it in the same call."""
+        return self.before is not None and self.active and _frames(self.before) != _frames(self.position)
+
+    @property
     def still(self) -> bool:
         """Whether it is in the same function as in the dump before."""
         before = self.before
@@ -225,6 +230,10 @@ def path_of(position: Position) -> tuple[Step, ...]:
         line = None if inside else frame.line
         steps.append((last_component(frame.function), file.rpartition("/")[2], line))
     return tuple(steps)
+
+
+def _frames(position: Position) -> list[tuple[str, int | None]]:
+    return [(last_component(frame.function), frame.line) for frame in frames_of(position)]
 
 
 def _function(position: Position) -> tuple[str, str] | None:

@@ -165,7 +165,7 @@ def _fact(kind: str, culprits: list[Stand], picture: Picture) -> Fact:
         "sure": sure,
         "again": again,
         "active": active,
-        "moving": any(stand.moved for stand in culprits),
+        "moving": any(stand.works for stand in culprits),
         "detail": _detail(culprits),
         "pid": first.pid,
     }
