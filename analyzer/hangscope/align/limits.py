@@ -13,8 +13,8 @@ _MAX_NAMES = 4
 _YEAR_2001 = 978_307_200.0
 """Logs of GPU jobs are younger; an earlier time has the reference year of a stamp without one."""
 _UNREAD = {
-    "json": "JSON documents (flight recorder, RAS)",
-    "pickle": "pickled dumps (flight recorder)",
+    "json": "JSON documents of no kind that is known are not read",
+    "pickle": "pickles of no kind that is known are not read",
 }
 """Kinds of input that are recognized and not analyzed."""
 
@@ -37,7 +37,7 @@ def limits(
     for kind, what in _UNREAD.items():
         unread = [s.record.file for s in sources if s.record.kind == kind and s.record.error is None]
         if unread:
-            yield f"{what} are recognized and not read yet: {_names(unread)}"
+            yield f"{what}: {_names(unread)}"
 
 
 def _silent_ranks(sources: Sequence[ParsedSource], identity: Identity) -> Iterator[str]:

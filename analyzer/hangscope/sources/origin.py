@@ -6,8 +6,8 @@ import functools
 import re
 from dataclasses import dataclass
 
-# LOG_DIR/{run_id}_{random}/attempt_{restart}/{local_rank}/{stdout,stderr}.log (torchrun --log-dir)
-_TORCHRUN = re.compile(r"(?:^|/)attempt_\d+/(?P<local>\d{1,6})/(?:stdout|stderr)\.log[^/]*$")
+# LOG_DIR/{run_id}_{random}/attempt_{restart}/{local_rank}/{stdout.log,stderr.log,error.json} (torchrun --log-dir)
+_TORCHRUN = re.compile(r"(?:^|/)attempt_\d+/(?P<local>\d{1,6})/(?:(?:stdout|stderr)\.log|error\.json)[^/]*$")
 _ATTEMPT = re.compile(r"(?:^|/)attempt_(?P<attempt>\d{1,6})(?:/|$)")
 # NCCL_DEBUG_FILE=nccl.%h.%p.log and its like: whatever stands between is the host
 _NCCL_FILE = re.compile(
