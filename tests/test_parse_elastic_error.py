@@ -26,7 +26,7 @@ STACK = (
 
 def written(*, indent: int | None = None) -> str:
     extra = {"py_callstack": STACK, "timestamp": "1796029270"}
-    return json.dumps({"message": {"message": "MyError: bad", "extraInfo": extra}}, indent=indent)
+    return json.dumps({"message": {"message": "MyError: bad\nsecond line", "extraInfo": extra}}, indent=indent)
 
 
 def raised(source: ParsedSource) -> list[Event]:

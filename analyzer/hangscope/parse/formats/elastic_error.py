@@ -14,6 +14,7 @@ from typing import BinaryIO
 from hangscope.model import Line, SourceRecord
 from hangscope.parse.json_documents import whole, word
 from hangscope.parse.source import ParsedSource
+from hangscope.parse.tracebacks import MAX_MESSAGE_CHARS
 from hangscope.sources.decode import clean
 from hangscope.sources.sniff import Kind
 
@@ -52,6 +53,11 @@ def read(name: str, stream: BinaryIO, size: int) -> ParsedSource:
     said, stack, time = _error(value)
     source = read_stream(name, io.BytesIO((stack or said).encode("utf-8", "replace")))
     raw = clean(data[:500].decode("utf-8", "replace").partition("\n")[0])
+    last = next((event for event in reversed(source.events) if event.kind == "exception"), None)
+    raised, _, message = said.partition(": ")
+    if last is not None and message and str(last.fields.get("type")).rpartition(".")[2] == raised.rpartition(".")[2]:
+        # of several lines, a traceback shows the end of none
+        last.fields["message"] = message[:MAX_MESSAGE_CHARS]
     for event in source.events:
         event.line = _placed(event.line, raw, time)
     for writer in source.writers:
