@@ -78,10 +78,17 @@ def test_nothing_to_analyze_is_2_and_leaves_standard_output_empty(
 
 def test_nothing_readable_is_2(analysis: Analysis, capsys: pytest.CaptureFixture[str]) -> None:
     report = report_samples.no_fault()
-    failed = tuple(replace(source, error="Permission denied") for source in report.sources)
+    failed = tuple(replace(source, error="Permission denied", lines=0) for source in report.sources)
     analysis(replace(report, sources=failed))
     assert main(["analyze", "train.log"]) == 2
     assert "nothing could be read: train.log: Permission denied" in capsys.readouterr().err
+
+
+def test_what_was_read_before_an_error_is_an_answer(analysis: Analysis) -> None:
+    report = report_samples.no_fault()
+    failed = tuple(replace(source, error="damaged", lines=9) for source in report.sources)
+    analysis(replace(report, sources=failed))
+    assert main(["analyze", "train.log"]) == 0
 
 
 def test_some_unreadable_files_are_no_failure(analysis: Analysis) -> None:

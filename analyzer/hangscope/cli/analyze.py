@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _check_readable(report: Report) -> None:
     """Nothing read is no analysis (report contract: exit status 2)."""
-    failed = [source for source in report.sources if source.error is not None]
+    failed = [source for source in report.sources if source.error is not None and not source.lines]
     if not failed or len(failed) < len(report.sources):
         return
     listed = "; ".join(f"{source.file}: {source.error}" for source in failed[:3])
@@ -68,7 +68,7 @@ def _check_readable(report: Report) -> None:
 
 def _say_what_is_left_out(report: Report) -> None:
     """One line of verdict has no room for it, and a misspelt path must not pass unnoticed."""
-    failed = [source for source in report.sources if source.error is not None]
+    failed = [source for source in report.sources if source.error is not None and not source.lines]
     for source in failed[:3]:
         print(f"hangscope: left out {one_line(source.file)}: {one_line(source.error or '')}", file=sys.stderr)
     if len(failed) > 3:

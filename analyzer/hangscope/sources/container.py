@@ -34,14 +34,14 @@ class Limits:
         members: files in one archive.
         total_bytes: decompressed size of one archive or compressed file.
         ratio: decompressed size in relation to the compressed one; not looked at below `ratio_floor` bytes,
-            because a log that repeats one line compresses a thousandfold.
+            because a log that repeats one line compresses a thousandfold. What was read until then counts.
         ratio_floor: see `ratio`.
     """
 
-    members: int = 100_000
+    members: int = 50_000
     total_bytes: int = 256 << 30
-    ratio: int = 400
-    ratio_floor: int = 1 << 30
+    ratio: int = 100
+    ratio_floor: int = 64 << 20
 
     def bound(self, compressed: int) -> int:
         """The most bytes that so many compressed bytes may become; 0 stands for an unknown size."""
@@ -113,7 +113,7 @@ def _bounded(read: Read, bound: int) -> Read:
             raise ContainerError(f"damaged compressed data: {error}") from error
         given += len(data)
         if given > bound:
-            raise ContainerError(f"decompresses to more than {bound} bytes, like a decompression bomb")
+            raise ContainerError(f"decompresses to more than {bound >> 20} MiB, like a decompression bomb")
         return data
 
     return bounded
