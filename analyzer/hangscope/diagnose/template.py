@@ -192,11 +192,11 @@ def _format_seconds(value: float) -> str:
 
 
 _LONGEST_TITLE = 140
-_HEADLINE_STARTS = ("rank ", "ranks ", "host ", "hosts ", "an unknown ")
+_HEADLINE_STARTS = ("rank ", "ranks ", "host ", "hosts ", "an unknown ", "process ", "a process ")
 
 # Words of logs are quoted in explanations too, so that only the words that templates put in are touched.
 _SENTENCE_START = re.compile(
-    r"(\A\s*|[a-z)]\.\s+)([rat])(?=anks? \d|n unknown (?:rank|host)|he (?:shell|kernel|launcher) )"
+    r"(\A\s*|[a-z)]\.\s+)([ratp])(?=anks? \d|n unknown (?:rank|host)|he (?:shell|kernel|launcher) |rocess \d| process )"
 )
 _NOTHING_KNOWN = {"hosts": "an unknown host", "group": "an unknown group"}
 _NAMED = {"ranks": "rank", "affected": "rank", "hosts": "host"}

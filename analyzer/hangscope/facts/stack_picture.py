@@ -76,7 +76,9 @@ def _picture(key: _ById) -> Picture:
     stands = _alive(find_stands(job), job)
     waiting = tuple(stand for stand in stands if stand.waits)
     starting = tuple(stand for stand in stands if stand.in_init)
-    on_gpu = tuple(stand for stand in stands if stand.state in ON_GPU)
+    sleeping = bool(waiting) and not any(stand.active for stand in waiting)
+    # where waiting is sleeping (gloo), a backward pass that runs is at work
+    on_gpu = tuple(stand for stand in stands if stand.state in ON_GPU and not (sleeping and stand.active))
     ended = job.events.has("run_ended") or any(stand.state in LEAVING for stand in stands)
     leaving = tuple(stand for stand in stands if stand.state in LEAVING or (ended and stand.at_exit))
     apart = {id(stand) for stand in (*waiting, *starting, *on_gpu, *leaving)}

@@ -133,6 +133,16 @@ class Stand:
         return any(last_component(frame.function) in functions for frame in frames)
 
     @property
+    def own_path(self) -> tuple[Step, ...]:
+        """The calls of the job's own code that led there; where there is none, all."""
+        thread = self.position.thread
+        own = load_frames().own
+        frames = frames_of(self.position) if thread is not None else ()
+        script = own.script(frames)
+        found = tuple(_step(frame, with_line=True) for frame in frames if own.is_own(frame, script))
+        return found or self.path
+
+    @property
     def name(self) -> str:
         """``rank 3``, or ``process 18967 on node01`` when nobody knows its rank."""
         if self.rank is not None:
@@ -227,9 +237,13 @@ def path_of(position: Position) -> tuple[Step, ...]:
         if file.endswith(_WRAPPERS):
             continue
         inside = "torch/" in file and ("site-packages/torch/" in file or file.startswith("torch/"))
-        line = None if inside else frame.line
-        steps.append((last_component(frame.function), file.rpartition("/")[2], line))
+        steps.append(_step(frame, with_line=not inside))
     return tuple(steps)
+
+
+def _step(frame: Frame, *, with_line: bool) -> Step:
+    file = (frame.file or "").replace("\\", "/").rpartition("/")[2]
+    return (last_component(frame.function), file, frame.line if with_line else None)
 
 
 def _frames(position: Position) -> list[tuple[str, int | None]]:

@@ -11,7 +11,7 @@ from hangscope.align.job import Job
 from hangscope.align.recorder_trouble import Fault
 from hangscope.facts import FactKind
 from hangscope.facts.stack_picture import Picture, has_signs_of_hang, picture_of
-from hangscope.facts.stack_stands import Stand, hosts_of, lines_of, names_of, ranks_of
+from hangscope.facts.stack_stands import ON_GPU, Stand, hosts_of, lines_of, names_of, ranks_of
 from hangscope.facts.stack_threads import collective_threads
 from hangscope.model import Evidence, Fact, Value
 
@@ -88,23 +88,47 @@ def find(job: Job) -> Iterator[Fact]:
 def _partings(job: Job, picture: Picture) -> Iterator[Fact]:
     """All wait: the place where few stand against the one where most do."""
     places = _places(picture.waiting)
-    if len(places) == 1:
+    if len(places) == 1 and not picture.on_gpu:
         yield from _one_place(places[0], picture)
         return
     setup = [place for place in places if place.first.state == "group-setup"]
     if len(setup) == 1:
         # all ranks have to make a group together: who is in another call did not
         outside = [stand for place in places if place is not setup[0] for stand in place.stands]
-        yield _fact("stack_setup_partial", outside, setup[0].stands, picture, len(places))
+        outside += picture.on_gpu
+        if outside:
+            yield _fact("stack_setup_partial", outside, setup[0].stands, picture, len(places))
         return
-    main, odd = _majority(places)
+    places = _places((*picture.waiting, *picture.on_gpu))
+    main, odd = _odd_ones(places)
     if odd is None:
-        yield _fact("stack_scattered", (), picture.waiting, picture, len(places))
+        yield _fact("stack_scattered", (), (*picture.waiting, *picture.on_gpu), picture, len(places))
         return
-    tie = len(places) == 2 and main.size == sum(place.size for place in odd)
-    culprits = [stand for place in odd for stand in place.stands]
-    kind = _kind(odd[0].first, main.first, job, culprits)
-    yield _fact(kind, culprits, main.stands, picture, len(places), tie=tie)
+    tie = len(main.stands) == len(odd)
+    yield _fact(_kind(odd[0], main.first, job, odd), odd, main.stands, picture, len(places), tie=tie)
+
+
+def _odd_ones(places: Sequence[_Place]) -> tuple[_Place, list[Stand] | None]:
+    """The place where most stand, and those elsewhere; None for them when nothing tells which of them are odd."""
+    for grouped in (places, _by_own_lines(places)):
+        main, rest = _majority(grouped)
+        if rest:
+            return main, [stand for place in rest for stand in place.stands]
+    everybody = [stand for place in places for stand in place.stands]
+    past = [stand for stand in everybody if stand.state == "in-barrier"]
+    if 0 < len(past) * 2 <= len(everybody):
+        # no place holds most, but few are in a barrier: they are past what the others still do
+        return _Place(tuple(stand for stand in everybody if stand not in past)), past
+    return places[0], None
+
+
+def _by_own_lines(places: Sequence[_Place]) -> list[_Place]:
+    """The same stands by the lines of the job's own code alone: parts of one step of a framework are one place."""
+    found: dict[object, list[Stand]] = defaultdict(list)
+    for place in places:
+        for stand in place.stands:
+            found[stand.own_path].append(stand)
+    return [_Place(tuple(here)) for here in found.values()]
 
 
 def _places(stands: Sequence[Stand]) -> list[_Place]:
@@ -123,14 +147,14 @@ def _places(stands: Sequence[Stand]) -> list[_Place]:
     return [_Place(tuple(here)) for here in found.values()]
 
 
-def _majority(places: Sequence[_Place]) -> tuple[_Place, list[_Place] | None]:
-    """The place where most stand, and the others; None for them when no place holds more than half."""
+def _majority(places: Sequence[_Place]) -> tuple[_Place, list[_Place]]:
+    """The place where most stand, and the others; no others when no place holds more than half."""
     ordered = sorted(places, key=lambda place: -place.size)
     main, rest = ordered[0], ordered[1:]
     total = sum(place.size for place in places)
     if len(places) == 2 and main.size == rest[0].size:
         return (rest[0], [main]) if _is_ahead(main.first, rest[0].first) else (main, rest)
-    return (main, rest) if main.size * 2 > total else (main, None)
+    return (main, rest) if main.size * 2 > total else (main, [])
 
 
 def _is_ahead(one: Stand, other: Stand) -> bool:
@@ -151,6 +175,8 @@ def _kind(odd: Stand, main: Stand, job: Job, culprits: Sequence[Stand]) -> str:
     told = {_FAULTS[t.fault] for t in job.recordings.troubles if t.fault in _FAULTS and _meets(t.ranks, culprits)}
     if len(told) == 1:
         return next(iter(told))
+    if odd.state in ON_GPU or main.state in ON_GPU:
+        return "stack_call_skipped"
     same_op = odd.position.operation == main.position.operation and odd.state == main.state
     if "in-barrier" in (odd.state, main.state) and not same_op:
         return "stack_call_skipped"

@@ -49,7 +49,7 @@ _STATES = {
     "stack_build_lock": ("build-lock",),
     "stack_locked": ("lock-wait",),
     "stack_blocked": ("queue-wait", "thread-join", "child-wait"),
-    "stack_computes": ("running", "importing"),
+    "stack_computes": ("running", "importing", "backward", "optimizer"),
 }
 _DOING = {
     "loading-data": "reads or prepares samples",
@@ -64,6 +64,8 @@ _DOING = {
     "child-wait": "waits for a child process",
     "running": "runs its own code or sleeps in it",
     "importing": "imports modules",
+    "backward": "is in the backward pass",
+    "optimizer": "is in the optimizer",
     "unknown": "cannot be looked at",
 }
 _LIMITS = ("watchdog_timeout", "gloo_wait_timeout", "monitored_barrier_missed", "blocking_wait_timeout")
@@ -81,13 +83,20 @@ def find(job: Job) -> Iterator[Fact]:
     yield from _loaders_alone(job, picture)
     told = False
     for kind, culprits in _by_kind(picture).items():
-        if kind == "stack_computes" and (told or not 0 < len(culprits) <= len(picture.peers)):
-            continue  # where most run, the job may just go on
+        if kind == "stack_computes" and (told or not _stands_out(culprits, picture)):
+            continue
         if culprits:
             told = True
             fact = _fact(kind, culprits, picture)
             yield fact
             yield from _outlasted(fact, job)
+
+
+def _stands_out(culprits: Sequence[Stand], picture: Picture) -> bool:
+    """Few run while the others wait; where more do, the job may just go on."""
+    if all(stand.active or stand.still for stand in culprits):
+        return 0 < len(culprits) <= len(picture.peers)
+    return len(culprits) == 1 <= len(picture.peers) or 3 * len(culprits) <= len(picture.stands)
 
 
 def _outlasted(fact: Fact, job: Job) -> Iterator[Fact]:
