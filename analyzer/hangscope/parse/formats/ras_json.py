@@ -191,7 +191,7 @@ class _Reader:
             local_rank=key.local_rank,
             time=self._time,
         )
-        return Event("ras", kind, fields, line)
+        return Event("ras_json", kind, fields, line)
 
 
 class _Places:
