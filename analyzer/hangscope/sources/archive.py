@@ -129,7 +129,7 @@ def _head(file: IO[bytes], size: int, limits: Limits) -> bytes:
 
 
 def _hidden(path: str) -> bool:
-    parts = [part for part in path.split("/") if part not in {"", ".", ".."}]
+    parts = [part for part in path.replace("\\", "/").split("/") if part not in {"", ".", ".."}]
     return not parts or any(part.startswith(".") for part in parts) or parts[0] == "__MACOSX"
 
 
