@@ -50,11 +50,16 @@ def _memory_kills(job: Job) -> Iterator[Fact]:
         yield _fact("memory_kill", {"how": "Slurm reports Out Of Memory"}, event, hosts, () if elastic else tasks)
     for kind, how in (
         ("slurm_out_of_memory", "Slurm counted OOM kills in the job step"),
+        ("slurm_state", "Slurm's record says OUT_OF_MEMORY"),
+        ("slurm_record", "Slurm's record says OUT_OF_MEMORY"),
         ("kube_oom_killed", "Kubernetes reports OOMKilled"),
         ("ray_out_of_memory", "Ray's memory monitor killed it"),
         ("oom_unit", "systemd reports an OOM kill"),
     ):
         for event in job.events.of(kind):
+            state = str(event.fields.get("state", event.fields.get("record_state", "OUT_OF_ME")))
+            if not state.startswith("OUT_OF_ME"):
+                continue
             ranks = () if event.rank is None else (event.rank,)
             yield _fact("memory_kill", {"how": how}, event, (event.host,) if event.host else (), ranks)
 
@@ -183,9 +188,10 @@ def _lost_nodes(job: Job) -> Iterator[Fact]:
         if str(event.fields.get("reason") or "").startswith("NODE FAILURE"):
             # the node named here is the one that writes the message, not the one that failed
             yield _gone(job, event, (), "Slurm cancelled the job for a node failure")
-    for event in job.events.of("slurm_state"):
-        if event.fields.get("state") == "NODE_FAIL":
+    for event in job.events.of("slurm_state", "slurm_record"):
+        if event.fields.get("state", event.fields.get("record_state")) == "NODE_FAIL":
             yield _gone(job, event, (), "Slurm's record says NODE_FAIL")
+    yield from _down_nodes(job)
     lost = job.events.of("mpi_daemon_lost")
     for event in job.events.of("mpi_remote_daemon"):
         if any(0 < event.line.number - said.line.number <= 6 and said.line.file == event.line.file for said in lost):
@@ -198,6 +204,22 @@ def _lost_nodes(job: Job) -> Iterator[Fact]:
         )
         yield _gone(job, event, (host,) if host else (), how)
     yield from _pings(job)
+
+
+def _down_nodes(job: Job) -> Iterator[Fact]:
+    """Nodes that Slurm lists as down or silent; one that only drains goes on with what it runs."""
+    names = job.events.of("slurm_node_name")
+    for event in job.events.of("slurm_node_state"):
+        state = str(event.fields.get("node_state") or "not responding")
+        if not re.match(r"down|fail|not resp", state.lower()) and "NOT_RESPONDING" not in state:
+            continue
+        hosts = expand_hosts(str(event.fields.get("nodes") or ""))
+        before = [n for n in names if n.line.file == event.line.file and 0 < event.line.number - n.line.number < 30]
+        if not hosts and before:
+            hosts = [str(max(before, key=lambda name: name.line.number).fields.get("node"))]
+        # of a whole cluster's nodes, only the job's count
+        if hosts and (not job.hosts or set(hosts) & set(job.hosts)):
+            yield _gone(job, event, hosts, f"Slurm lists it as {state}")
 
 
 def _pings(job: Job) -> Iterator[Fact]:

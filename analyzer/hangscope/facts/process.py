@@ -70,6 +70,13 @@ _SLURM_REASONS = {
     "TASK FAILURE": "",
     "NODE FAILURE": "",
 }
+_SLURM_STATES = {
+    "TIMEOUT": "the job's time limit",
+    "DEADLINE": "the job's deadline",
+    "PREEMPTED": "preemption",
+    "CANCELLED": "scancel",
+    "CANCELLED+": "scancel",
+}
 # The last words of a script that is through.
 _DONE = re.compile(
     r"(?i)\b(?:training|run|job|eval\w*|epoch\w*|work|script|main|inference|generation|policy|model|all)?\W*"
@@ -187,10 +194,16 @@ def _stops(job: Job) -> Iterator[Fact]:
         if reason != "":
             told = reason is not None
             yield _stop(event, reason or (f"scancel ({text})" if text else "scancel"), "Slurm", told=told)
+    for event in job.events.of("slurm_state", "slurm_record"):
+        state = str(event.fields.get("state") or event.fields.get("record_state") or "")
+        if (reason := _SLURM_STATES.get(state)) is not None and "." not in str(event.fields.get("job_step")):
+            yield _stop(event, reason, "Slurm", told=reason != "scancel")
     for kind, reason, by, told in (
         ("kube_evicted", "an eviction: the node ran low on a resource", "Kubernetes", True),
         ("kube_preempted", "preemption", "Kubernetes", True),
         ("kube_deadline", "the job's deadline", "Kubernetes", True),
+        ("kube_probe_kill", "a failed liveness probe", "Kubernetes", True),
+        ("kube_taint_eviction", "an eviction: its node was tainted", "Kubernetes", True),
         ("slurm_forced", "srun was interrupted", "Slurm", False),
         ("agent_signalled", "a signal to torchrun", "torchrun", False),
         ("agent_signal_exception", "a signal to torchrun", "torchrun", False),
