@@ -77,7 +77,7 @@ def test_nothing_of_a_log_or_its_name_steers_the_terminal(name: str, tmp_path: P
     text = LINES.replace("PAYLOAD", payload).encode()
     (logs / f"rank0{shown}.log").write_bytes(text)
     with zipfile.ZipFile(logs / f"{shown}.zip", "w") as archive:
-        archive.writestr(f"deep{payload}/../../rank1{payload}.log", text.replace(b"rank1", b"rank2"))
+        archive.writestr(f"deep{payload}/../../rank1{payload}x.log", text.replace(b"rank1", b"rank2"))
     (logs / f"core{shown}").write_bytes(b"\x7fELF")
     report = analyze(logs, jobs=1)
     assert len(report.findings) > 1 and len(report.sources) == 3
@@ -218,12 +218,13 @@ def test_strange_contents_are_read_and_shown(data: bytes, tmp_path: Path) -> Non
     json.loads(stream.getvalue().encode())
 
 
-def test_longest_line_costs_no_more_than_its_bytes() -> None:
+@pytest.mark.parametrize("unit", ["[rank0]: ncclRemoteError ", "9", "9 ", "a.", "x\r", "9\r", "it "])
+def test_longest_line_costs_no_more_than_its_bytes(unit: str) -> None:
     def seconds(size: int) -> float:
-        line = b"[rank0]: ncclRemoteError " * (size // 25)
-        begun = time.perf_counter()
+        line = unit.encode() * (size // len(unit))
+        begun = time.process_time()
         assert read_stream("a", io.BytesIO(line + b"\n")).record.lines == 1
-        return time.perf_counter() - begun
+        return time.process_time() - begun
 
-    seconds(1 << 16)
-    assert seconds(1 << 24) < 20 * (seconds(1 << 20) + 0.05)
+    seconds(1000)
+    assert seconds(1 << 19) < 50 * (seconds(1 << 14) + 0.02)

@@ -33,7 +33,7 @@ _HIDDEN = re.compile("[\x01-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u
 _HIDDEN_ASCII = re.compile("[\x01-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _HIDDEN_UTF8 = re.compile(rb"\xc2[\x80-\x9f]|\xe2\x80[\xa8-\xae]|\xe2\x81[\xa6-\xa9]")
 _LINE_ENDS = re.compile(r"\r+(?=\n|\Z)")
-_PROGRESS = re.compile(r"\d%|\d ?/ ?\d+|it/s|s/it|[kMG]i?B/s|\d+it ")
+_PROGRESS = re.compile(r"\d%|\d ?/ ?\d|it/s|s/it|[kMG]i?B/s|\dit ")
 _WORTH_KEEPING = re.compile(
     r"NCCL|CCOM|rror|\[rank|Traceback|Warn|WARN|ProcessGroup|[Kk]illed|signal|Xid|[Aa]bort|fault|timeout"
 )
