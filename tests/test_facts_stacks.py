@@ -374,6 +374,15 @@ CASES = {
         ("exited-early", "collective-skipped"),
         (1,),
     ),
+    "one of a tensor-parallel group parts, the other replica waits for it": Case(
+        {
+            **dict.fromkeys((0, 1, 2), f"{c10d('all_gather_into_tensor')} < gather_sequence (tp.py:40) < {TRAIN}"),
+            3: f"{c10d('all_reduce')} < log_norm (tp.py:80) < {TRAIN}",
+            **dict.fromkeys((4, 5, 6, 7), f"{c10d('reduce_scatter_tensor')} < sync_replicas (dp.py:20) < {TRAIN}"),
+        },
+        ("collective-skipped", "collective-op-mismatch"),
+        (3,),
+    ),
     # --- point to point ---
     "one microbatch too many": Case(
         others(
@@ -465,10 +474,13 @@ def test_stacks_of_all_ranks_tell_the_cause(name: str, tool: str, tmp_path: Path
 
 
 ACCUSING = [name for name, case in CASES.items() if case.ranks and len(case.scene) > len(case.ranks) + 1]
-HALVES = "half of the ranks are past the loop"
+GUESSES = (
+    "half of the ranks are past the loop",
+    "one of a tensor-parallel group parts, the other replica waits for it",
+)
 
 
-@pytest.mark.parametrize("name", [name for name in ACCUSING if name != HALVES])
+@pytest.mark.parametrize("name", [name for name in ACCUSING if name not in GUESSES])
 def test_the_dump_of_an_innocent_rank_may_be_missing(name: str, tmp_path: Path) -> None:
     case = CASES[name]
     innocent = max(rank for rank in case.scene if rank not in case.ranks)
@@ -649,3 +661,57 @@ def test_the_command_to_collect_what_is_missing_is_given(tmp_path: Path) -> None
     assert report.verdict.cause == "insufficient-evidence"
     assert "2" in report.verdict.explanation
     assert "py-spy dump" in str([remedy.command for remedy in report.verdict.remedies])
+
+
+def test_who_started_the_ranks_is_not_to_blame(tmp_path: Path) -> None:
+    files = pyspy(others({1: f"{LOADER} < {TRAIN}"}, SYNC, 2))
+    files["pyspy/parent.txt"] = (
+        "Process 40000: python main.py\nPython v3.11.7 (/usr/bin/python3.11)\n\n"
+        'Thread 40000 (idle): "MainThread"\n    wait (multiprocessing/connection.py:947)\n'
+        "    ProcessContext.join (torch/multiprocessing/spawn.py:160)\n    spawn (torch/multiprocessing/spawn.py:340)\n    <module> (main.py:20)\n"
+    )
+    verdict = judge(files, tmp_path).verdict
+    assert (verdict.cause, verdict.ranks) == ("data-loading-stall", (1,))
+
+
+def test_the_engine_of_a_server_is_not_to_blame(tmp_path: Path) -> None:
+    files = pyspy(
+        {
+            0: VLLM,
+            1: f"[|active] {TRITON} < fused_moe (vllm/model_executor/layers/fused_moe/fused_moe.py:500) < WorkerProc.worker_busy_loop (vllm/v1/executor/multiproc_executor.py:664)",
+        }
+    )
+    files["pyspy/engine.txt"] = (
+        "Process 40000: VLLM::EngineCore\nPython v3.11.7 (/usr/bin/python3.11)\n\n"
+        'Thread 40000 (idle): "MainThread"\n    ShmRingBuffer.acquire_read (vllm/distributed/device_communicators/shm_broadcast.py:456)\n'
+        "    MessageQueue.dequeue (vllm/distributed/device_communicators/shm_broadcast.py:527)\n    get_response (vllm/v1/executor/multiproc_executor.py:230)\n"
+        "    MultiprocExecutor.collective_rpc (vllm/v1/executor/multiproc_executor.py:240)\n    EngineCore.step (vllm/v1/engine/core.py:300)\n"
+    )
+    verdict = judge(files, tmp_path).verdict
+    assert (verdict.cause, verdict.ranks) == ("compute-stall", (1,))
+
+
+DDP_BACKWARD = f"_engine_run_backward (torch/autograd/graph.py:979) < backward (torch/autograd/__init__.py:395) < Tensor.backward (torch/_tensor.py:623) < train_epoch (train.py:52) < {TRAIN}"
+DDP_BUFFERS = f"DistributedDataParallel._sync_buffers (torch/nn/parallel/distributed.py:2425) < DistributedDataParallel.forward (torch/nn/parallel/distributed.py:1886) < train_epoch (train.py:50) < {TRAIN}"
+
+
+@pytest.mark.parametrize(
+    ("scene", "ranks"),
+    [
+        # one rank has fewer batches: it is in the barrier after the epoch, the others in C++ below backward
+        (others({1: f"{BARRIER} < {TRAIN}"}, DDP_BACKWARD), (1,)),
+        # one has more
+        (others({1: DDP_BACKWARD}, f"{BARRIER} < {TRAIN}"), (1,)),
+        # the others part as well, in one step of DDP
+        ({0: DDP_BUFFERS, 1: f"{BARRIER} < {TRAIN}", 2: DDP_BACKWARD}, (1,)),
+    ],
+)
+def test_uneven_inputs_of_ddp(scene: Mapping[int, str], ranks: tuple[int, ...], tmp_path: Path) -> None:
+    verdict = judge(pyspy(scene), tmp_path).verdict
+    assert (verdict.cause, verdict.ranks) == ("collective-skipped", ranks)
+
+
+def test_a_backward_pass_that_runs_is_work(tmp_path: Path) -> None:
+    scene = others({2: f"[|active] {DDP_BACKWARD}"}, f"{BARRIER} < {TRAIN}")
+    verdict = judge(pyspy(scene), tmp_path).verdict
+    assert (verdict.cause, verdict.ranks) == ("compute-stall", (2,))

@@ -19,6 +19,9 @@ _TIMEOUTS = (
     *("watchdog_timeout", "blocking_wait_timeout", "gloo_wait_timeout", "monitored_barrier_missed"),
     *("monitored_barrier_timeout", "store_barrier_timeout", "watchdog_stuck", "desync_not_joined"),
 )
+_PARENTS = frozenset({"vllm-engine-waits-for-workers", "ray-wait", "torch-old-launcher-join", "other-launcher"})
+"""Patterns of processes that wait for the ranks that they started."""
+
 _DEADLY = frozenset({"SIGKILL", "SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGABRT"})
 _PROGRESS = re.compile(
     r"\b(?:step|iter(?:ation)?|epoch|batch|global_step|it/s|samples?/s|tokens?/s)\b.{0,24}\d|\d.{0,8}\b(?:it/s|s/it)\b",
@@ -83,7 +86,7 @@ def _picture(key: _ById) -> Picture:
     leaving = tuple(stand for stand in stands if stand.state in LEAVING or (ended and stand.at_exit))
     apart = {id(stand) for stand in (*waiting, *starting, *on_gpu, *leaving)}
     rest = [stand for stand in stands if id(stand) not in apart]
-    busy = tuple(stand for stand in rest if stand.state not in _NEUTRAL)
+    busy = tuple(s for s in rest if s.state not in _NEUTRAL and s.position.pattern not in _PARENTS)
     peers = (*waiting, *on_gpu) if waiting else on_gpu or starting or tuple(s for s in leaving if s.state == "teardown")
     if not peers:
         peers = _at_one_line(busy)

@@ -11,7 +11,7 @@ from hangscope.align.job import Job
 from hangscope.align.stack_tree import frames_of
 from hangscope.align.stacks import Position, place_of
 from hangscope.grammar.frames import COMMUNICATING, last_component, load_frames
-from hangscope.model import Evidence, Frame, Location
+from hangscope.model import Evidence, Frame, Location, Value
 
 WAITING = frozenset({"in-collective", "in-object-collective", "in-barrier", "in-p2p", "group-setup"})
 """In a call that ends only when others make theirs."""
@@ -340,6 +340,20 @@ def names_of(stands: Sequence[Stand]) -> str:
 
 
 _MOST_NAMED = 6
+NAMED = ("who", "who_is", "who_waits", "peers", "peers_wait")
+"""Fields that name processes, with a verb that fits one or many."""
+
+
+def named(stands: Sequence[Stand], peers: Sequence[Stand]) -> dict[str, Value]:
+    """The fields of `NAMED`: who is meant, and how many others wait."""
+    who, one = names_of(stands), len(stands) == 1
+    return {
+        "who": who,
+        "who_is": f"{who} {'is' if one else 'are'}",
+        "who_waits": f"{who} {'waits' if one else 'wait'}",
+        "peers": len(peers),
+        "peers_wait": "1 other process waits" if len(peers) == 1 else f"{len(peers) or 'no'} other processes wait",
+    }
 
 
 def ranks_of(stands: Iterable[Stand]) -> tuple[int, ...]:

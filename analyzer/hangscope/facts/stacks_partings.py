@@ -11,11 +11,11 @@ from hangscope.align.job import Job
 from hangscope.align.recorder_trouble import Fault
 from hangscope.facts import FactKind
 from hangscope.facts.stack_picture import Picture, has_signs_of_hang, picture_of
-from hangscope.facts.stack_stands import ON_GPU, Stand, hosts_of, lines_of, names_of, ranks_of
+from hangscope.facts.stack_stands import NAMED, ON_GPU, Stand, hosts_of, lines_of, named, ranks_of
 from hangscope.facts.stack_threads import collective_threads
 from hangscope.model import Evidence, Fact, Value
 
-_FIELDS = ("who", "in_call", "where", "peers", "peers_call", "peers_where", "sure", "places", "tie", "detail", "pid")
+_FIELDS = (*NAMED, "in_call", "where", "peers_call", "sure", "places", "tie", "detail", "against", "pid")
 KINDS = {
     "stack_call_skipped": FactKind(_FIELDS, "A rank waits past the call, or in another one, in which its peers wait."),
     "stack_op_differs": FactKind(_FIELDS, "In one function ranks took branches with different operations."),
@@ -45,6 +45,8 @@ _HANDS_OUT = ("recv_requests", "broadcast_pyobj", "broadcast_tensor_dict", "broa
 
 _WRAPPER = "_create_process_group_wrapper"
 _CULPRITS, _PEERS = 4, 2
+_FEW = 2
+"""So many at one place may stand there by chance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +116,9 @@ def _odd_ones(places: Sequence[_Place]) -> tuple[_Place, list[Stand] | None]:
         main, rest = _majority(grouped)
         if rest:
             return main, [stand for place in rest for stand in place.stands]
+    alone = [place for place in places if place.size == 1]
+    if len(alone) == 1 and all(place.size > _FEW for place in places if place is not alone[0]):
+        return max(places, key=lambda place: place.size), list(alone[0].stands)
     everybody = [stand for place in places for stand in place.stands]
     past = [stand for stand in everybody if stand.state == "in-barrier"]
     if 0 < len(past) * 2 <= len(everybody):
@@ -248,20 +253,19 @@ def _fact(
     tie: bool = False,
     detail: str | None = None,
 ) -> Fact:
-    named = culprits or peers
-    first = named[0]
+    named_ones = culprits or peers
+    first = named_ones[0]
     blamed = ranks_of(culprits)
     fields: dict[str, Value] = {
-        "who": names_of(named),
+        **named(named_ones, peers),
         "in_call": first.call,
         "where": first.where or None,
-        "peers": len(peers),
         "peers_call": peers[0].call if peers else None,
-        "peers_where": (peers[0].where or None) if peers else None,
         "sure": not tie and places <= 2 and len(culprits) < max(len(peers), 2),
         "places": places,
         "tie": tie,
         "detail": detail,
+        "against": _against(peers) if peers else detail,
         "pid": first.pid,
     }
     everybody = ranks_of(picture.stands)
@@ -274,6 +278,10 @@ def _fact(
         time=first.position.dump.time,
         evidence=tuple(_evidence(culprits, peers)),
     )
+
+
+def _against(peers: Sequence[Stand]) -> str:
+    return f"{'Another process is' if len(peers) == 1 else f'{len(peers)} others are'} in {peers[0].call}."
 
 
 def _evidence(culprits: Sequence[Stand], peers: Sequence[Stand]) -> Iterator[Evidence]:

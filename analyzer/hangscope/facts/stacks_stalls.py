@@ -10,24 +10,21 @@ from hangscope.align.stacks import Position
 from hangscope.facts import FactKind
 from hangscope.facts.collect import evidence_of
 from hangscope.facts.stack_picture import Picture, has_signs_of_hang, picture_of
-from hangscope.facts.stack_stands import Stand, frame_line, hosts_of, lines_of, names_of, ranks_of, where_of
+from hangscope.facts.stack_stands import (
+    NAMED,
+    Stand,
+    frame_line,
+    hosts_of,
+    lines_of,
+    named,
+    names_of,
+    ranks_of,
+    where_of,
+)
 from hangscope.facts.stack_threads import blocked_pair, busy_helper
 from hangscope.model import Evidence, Fact, Value
 
-_FIELDS = (
-    "who",
-    "state",
-    "doing",
-    "where",
-    "peers",
-    "peers_call",
-    "sure",
-    "again",
-    "active",
-    "moving",
-    "detail",
-    "pid",
-)
+_FIELDS = (*NAMED, "who_does", "state", "where", "peers_call", "sure", "again", "active", "moving", "detail", "pid")
 KINDS = {
     "stack_loads_data": FactKind(_FIELDS, "A rank reads samples, or waits for the workers of its loader."),
     "stack_checkpoints": FactKind(_FIELDS, "A rank writes or reads a checkpoint."),
@@ -52,22 +49,24 @@ _STATES = {
     "stack_computes": ("running", "importing", "backward", "optimizer"),
 }
 _DOING = {
-    "loading-data": "reads or prepares samples",
-    "waiting-for-loader": "waits for the workers of its data loader",
-    "saving-checkpoint": "writes a checkpoint",
-    "loading-checkpoint": "reads a checkpoint",
-    "compiling": "compiles",
-    "lock-wait": "waits for a lock",
-    "build-lock": "waits for a lock file",
-    "queue-wait": "waits for a queue or a pipe",
-    "thread-join": "waits for a thread of its own",
-    "child-wait": "waits for a child process",
-    "running": "runs its own code or sleeps in it",
-    "importing": "imports modules",
-    "backward": "is in the backward pass",
-    "optimizer": "is in the optimizer",
+    "loading-data": "read{s} or prepare{s} samples",
+    "waiting-for-loader": "wait{s} for the workers of the data loader",
+    "saving-checkpoint": "write{s} a checkpoint",
+    "loading-checkpoint": "read{s} a checkpoint",
+    "compiling": "compile{s}",
+    "lock-wait": "wait{s} for a lock",
+    "build-lock": "wait{s} for a lock file",
+    "queue-wait": "wait{s} for a queue or a pipe",
+    "thread-join": "wait{s} for a thread",
+    "child-wait": "wait{s} for a child process",
+    "running": "run{s} the job's own code or sleep{s} in it",
+    "importing": "import{s} modules",
+    "backward": "stand{s} in the backward pass",
+    "optimizer": "stand{s} in the optimizer",
     "unknown": "cannot be looked at",
 }
+_RUNS = "run{s} the job's own code"
+_WANTS_GIL = "wait{s} for the interpreter's lock (GIL)"
 _LIMITS = ("watchdog_timeout", "gloo_wait_timeout", "monitored_barrier_missed", "blocking_wait_timeout")
 _CULPRITS, _PEERS = 3, 2
 
@@ -152,12 +151,11 @@ def _fact(kind: str, culprits: list[Stand], picture: Picture) -> Fact:
     sure = 0 < len(culprits) <= len(peers)
     active = all(stand.active for stand in culprits)
     again = all(stand.still for stand in culprits)
-    doing = _DOING.get(first.state, first.state)
-    if _wants_the_gil(first):
-        doing = "waits for the interpreter's lock (GIL)"
+    form = _WANTS_GIL if _wants_the_gil(first) else _DOING.get(first.state, "stand{s} elsewhere")
     if kind == "stack_computes":
         sure = sure and (active or again)
-        doing = "runs its own code" if active else doing
+        form = _RUNS if active and first.state == "running" else form
+    doing = form.format(s="s")
     evidence = [
         *(line for s in culprits[:_CULPRITS] for v in s.views[:2] for line in lines_of(v, f"{s.name} {doing}")),
         *(line for s in culprits[:_CULPRITS] for line in _further_threads(s)),
@@ -165,11 +163,10 @@ def _fact(kind: str, culprits: list[Stand], picture: Picture) -> Fact:
         *(line for p in peers[:_PEERS] for line in lines_of(p.position, f"{p.name} waits")[:2]),
     ]
     fields: dict[str, Value] = {
-        "who": names_of(culprits),
+        **named(culprits, peers),
+        "who_does": f"{names_of(culprits)} {form.format(s='s' if len(culprits) == 1 else '')}",
         "state": first.state,
-        "doing": doing,
         "where": first.where or None,
-        "peers": len(peers),
         "peers_call": peers[0].call if peers else None,
         "sure": sure,
         "again": again,
@@ -194,7 +191,8 @@ def _detail(culprits: Sequence[Stand]) -> str | None:
     """What children or other threads add, as a sentence."""
     for stand in culprits:
         for child in _at_work(stand):
-            return f"Of its workers one {_DOING.get(child.state, 'stands')} in {where_of(child)}."
+            doing = _DOING.get(child.state, "stand{s}").format(s="s")
+            return f"One of the workers {doing} in {where_of(child)}."
         pair = blocked_pair(stand)
         if pair is not None:
             return f"Its thread {pair.name} is blocked as well, in {pair.frame.function} (line {pair.frame.line})."

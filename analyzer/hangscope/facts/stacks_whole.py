@@ -9,10 +9,10 @@ from hangscope.align.job import Job
 from hangscope.align.stacks import Position
 from hangscope.facts import FactKind
 from hangscope.facts.stack_picture import Picture, has_signs_of_hang, picture_of
-from hangscope.facts.stack_stands import ON_GPU, Stand, frame_line, hosts_of, lines_of, names_of, ranks_of
+from hangscope.facts.stack_stands import NAMED, ON_GPU, Stand, frame_line, hosts_of, lines_of, named, ranks_of
 from hangscope.model import Evidence, Fact, Value
 
-_FIELDS = ("who", "where", "in_call", "count", "known", "absent", "on_gpu", "again", "complete", "detail", "pid")
+_FIELDS = (*NAMED, "where", "in_call", "count", "known", "absent", "on_gpu", "again", "complete", "detail", "pid")
 KINDS = {
     "stacks_read": FactKind(_FIELDS, "There are stack dumps of the job's processes."),
     "stacks_move": FactKind(_FIELDS, "Processes that waited in one dump stand elsewhere in the next: the job goes on."),
@@ -107,7 +107,7 @@ def _fact(
     first = stands[0]
     blamed = kind in ("stack_exit_waits", "stacks_still_starting")
     fields: dict[str, Value] = {
-        "who": names_of(stands),
+        **named(stands, ()),
         "where": first.where or None,
         "in_call": first.call,
         "count": len(stands),
