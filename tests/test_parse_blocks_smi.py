@@ -119,7 +119,7 @@ def test_rank_of_a_gpu_by_its_process_and_by_its_bus() -> None:
     assert (fact.ranks, fact.hosts) == ((1,), ("node01",))
     lines = [GPU, "    GPU Recovery Action : Reset"]
     one = Rank(0, 3, host="node01").init().lines
-    (fault,) = smi.find(job_of({"0.log": one, "node01-q.txt": lines}))
+    (fault,) = smi.find(job_of({"0.log": one, "node01-smi.txt": lines}))
     assert (fault.kind, fault.ranks) == ("smi_fault", (0,))
 
 
