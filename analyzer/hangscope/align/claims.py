@@ -23,6 +23,7 @@ TRUST = {
     "dump-header": 4,
     "failure-table": 4,
     "ras": 4,
+    "inspector": 4,
     "file-name": 3,
     "recorder": 2,
     "local-variable": 2,
@@ -52,6 +53,10 @@ def event_claims(event: Event, world: int | None) -> Iterator[tuple[int, str]]:
         rank, nranks = fields.get("group_rank"), fields.get("nranks")
         if isinstance(rank, int) and nranks == world and fields.get("parent") is None:
             yield rank, "nccl-init"
+    elif event.kind == "inspector_last":
+        rank = fields.get("group_rank")
+        if isinstance(rank, int) and fields.get("nranks") == world:
+            yield rank, "inspector"
     elif event.kind == "environment_print":
         rank = fields.get("rank")
         if isinstance(rank, int):

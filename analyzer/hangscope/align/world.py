@@ -19,7 +19,7 @@ def world_size(sources: Sequence[ParsedSource]) -> int | None:
     largest = world_of(sources)
     for source in sources:
         for event in source.events:
-            if event.kind in ("comm_init_start", "comm_init_complete", "ras_comm"):
+            if event.kind in ("comm_init_start", "comm_init_complete", "ras_comm", "inspector_last"):
                 largest = max(largest, size_in(event.fields.get("nranks")))
             elif (size := size_in(event.fields.get("world_size"))) and event.kind != "failure_rank":
                 stated[size] += 1
