@@ -88,6 +88,11 @@ def _picture(key: _ById) -> Picture:
     rest = [stand for stand in stands if id(stand) not in apart]
     busy = tuple(s for s in rest if s.state not in _NEUTRAL and s.position.pattern not in _PARENTS)
     peers = (*waiting, *on_gpu) if waiting else on_gpu or starting or tuple(s for s in leaving if s.state == "teardown")
+    in_store = tuple(stand for stand in busy if stand.in_store)
+    if in_store and (len(in_store) < len(busy) or not peers):
+        # somebody else is busy, or nobody waits elsewhere: these wait for that one to set the key
+        peers = (*peers, *in_store)
+        busy = tuple(stand for stand in busy if not stand.in_store)
     if not peers:
         peers = _at_one_line(busy)
         busy = tuple(stand for stand in busy if not any(stand is peer for peer in peers))

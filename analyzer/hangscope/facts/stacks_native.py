@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from hangscope.align.job import Job
 from hangscope.align.stacks import Position
 from hangscope.facts import FactKind
-from hangscope.facts.stack_stands import frame_line
+from hangscope.facts.stack_lines import frame_line
 from hangscope.model import Fact, Frame, ThreadStack, Value
 
 KINDS = {

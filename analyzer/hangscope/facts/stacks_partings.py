@@ -10,8 +10,9 @@ from itertools import zip_longest
 from hangscope.align.job import Job
 from hangscope.align.recorder_trouble import Fault
 from hangscope.facts import FactKind
+from hangscope.facts.stack_lines import lines_of
 from hangscope.facts.stack_picture import Picture, has_signs_of_hang, picture_of
-from hangscope.facts.stack_stands import NAMED, ON_GPU, Stand, hosts_of, lines_of, named, ranks_of
+from hangscope.facts.stack_stands import NAMED, ON_GPU, Stand, hosts_of, named, ranks_of
 from hangscope.facts.stack_threads import collective_threads
 from hangscope.model import Evidence, Fact, Value
 

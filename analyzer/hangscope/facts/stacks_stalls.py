@@ -9,18 +9,9 @@ from hangscope.align.job import Job
 from hangscope.align.stacks import Position
 from hangscope.facts import FactKind
 from hangscope.facts.collect import evidence_of
+from hangscope.facts.stack_lines import frame_line, lines_of, where_of
 from hangscope.facts.stack_picture import Picture, has_signs_of_hang, picture_of
-from hangscope.facts.stack_stands import (
-    NAMED,
-    Stand,
-    frame_line,
-    hosts_of,
-    lines_of,
-    named,
-    names_of,
-    ranks_of,
-    where_of,
-)
+from hangscope.facts.stack_stands import NAMED, Stand, hosts_of, named, names_of, ranks_of
 from hangscope.facts.stack_threads import blocked_pair, busy_helper
 from hangscope.model import Evidence, Fact, Value
 
@@ -45,7 +36,7 @@ _STATES = {
     "stack_compiles": ("compiling",),
     "stack_build_lock": ("build-lock",),
     "stack_locked": ("lock-wait",),
-    "stack_blocked": ("queue-wait", "thread-join", "child-wait"),
+    "stack_blocked": ("queue-wait", "thread-join", "child-wait", "store-wait"),
     "stack_computes": ("running", "importing", "backward", "optimizer"),
 }
 _DOING = {
@@ -59,6 +50,7 @@ _DOING = {
     "queue-wait": "wait{s} for a queue or a pipe",
     "thread-join": "wait{s} for a thread",
     "child-wait": "wait{s} for a child process",
+    "store-wait": "wait{s} for a key of the store that nobody sets",
     "running": "run{s} the job's own code or sleep{s} in it",
     "importing": "import{s} modules",
     "backward": "stand{s} in the backward pass",
@@ -115,17 +107,26 @@ def _by_kind(picture: Picture) -> dict[str, list[Stand]]:
     """The busy processes by what they do; what tells most first."""
     found: dict[str, list[Stand]] = {kind: [] for kind in _STATES}
     for stand in picture.busy:
-        kind = next((kind for kind, states in _STATES.items() if stand.state in states), None)
-        if stand.state in ("lock-wait", "thread-join", "queue-wait") and busy_helper(stand):
-            kind = "stack_computes"
-        elif (stand.state == "running" and blocked_pair(stand)) or _wants_the_gil(stand):
-            kind = "stack_locked"
+        kind = _kind_of(stand)
         if kind is not None:
             found[kind].append(stand)
     if found["stack_compiles"]:
         # who waits for the lock of a build that is going on waits for the rank that builds
         found["stack_build_lock"] = []
     return found
+
+
+def _kind_of(stand: Stand) -> str | None:
+    if _worker_locked(stand) or _wants_the_gil(stand) or (stand.state == "running" and blocked_pair(stand)):
+        return "stack_locked"
+    if stand.state in ("lock-wait", "thread-join", "queue-wait") and busy_helper(stand):
+        return "stack_computes"
+    return next((kind for kind, states in _STATES.items() if stand.state in states), None)
+
+
+def _worker_locked(stand: Stand) -> bool:
+    """Its loader's worker waits for a lock: one that was held when the worker was forked stays held in it."""
+    return stand.state == "waiting-for-loader" and any(c.state == "lock-wait" for c in stand.children)
 
 
 def _wants_the_gil(stand: Stand) -> bool:

@@ -8,8 +8,9 @@ from collections.abc import Iterator, Sequence
 from hangscope.align.job import Job
 from hangscope.align.stacks import Position
 from hangscope.facts import FactKind
+from hangscope.facts.stack_lines import frame_line, lines_of
 from hangscope.facts.stack_picture import Picture, has_signs_of_hang, picture_of
-from hangscope.facts.stack_stands import NAMED, ON_GPU, Stand, frame_line, hosts_of, lines_of, named, ranks_of
+from hangscope.facts.stack_stands import NAMED, ON_GPU, Stand, hosts_of, named, ranks_of
 from hangscope.model import Evidence, Fact, Value
 
 _FIELDS = (*NAMED, "where", "in_call", "count", "known", "absent", "on_gpu", "again", "complete", "detail", "pid")
