@@ -218,3 +218,8 @@ def test_monitor_names_those_that_did_not_come_back() -> None:
 
     lines = [event("PEER_UNRESPONSIVE", 1), event("PEER_DEAD", 3), event("PEER_RECOVERED", 1)]
     assert [(fact.kind, fact.ranks) for fact in facts(lines)] == [("ras_rank_silent", (3,))]
+
+
+def test_several_ranks_ahead_are_not_accused() -> None:
+    ahead = [ras_reports.rank(number, AllReduce=6 if number < 2 else 5) for number in range(6)]
+    assert told(*twice(ras_reports.comm(ahead))) == []

@@ -147,12 +147,16 @@ class _Reading:
                 named[rank][count.call] = (count.number - usual[count.call], count.event)
         frozen = self._frozen(comm)
         trust: dict[str, Value] = {"with_logs": self._logs, "frozen": frozen, "trusted": self._logs or frozen}
+        ahead = [rank for rank, calls in named.items() if all(delta > 0 for delta, _ in calls.values())]
         for rank, calls in sorted(named.items()):
             fewer = [(delta, call, event) for call, (delta, event) in calls.items() if delta < 0]
             more = [(delta, call, event) for call, (delta, event) in calls.items() if delta > 0]
             if fewer and more:
                 told: dict[str, Value] = {"more": _names(more), "fewer": _names(fewer)}
                 yield self._about("ras_rank_differs", rank, told | trust, comm, (more[0][2], "differs from its peers"))
+                continue
+            if more and len(ahead) > 1:
+                # several went on, and most did not: who of them is wrong cannot be told
                 continue
             for delta, call, event in fewer or more:
                 fields: dict[str, Value] = {"call": call, "operation": usual[call] + delta, "others": usual[call]}
