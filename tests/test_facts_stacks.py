@@ -237,7 +237,7 @@ CASES = {
         (3,),
     ),
     "a rank is idle in its own code": Case(
-        others({2: f"apply_schedule (sched.py:12) < {TRAIN}"}, SYNC),
+        others({2: f"apply_schedule (schedule.py:12) < {TRAIN}"}, SYNC),
         ("compute-stall", "insufficient-evidence"),
         (2,),
     ),
@@ -715,3 +715,15 @@ def test_a_backward_pass_that_runs_is_work(tmp_path: Path) -> None:
     scene = others({2: f"[|active] {DDP_BACKWARD}"}, f"{BARRIER} < {TRAIN}")
     verdict = judge(pyspy(scene), tmp_path).verdict
     assert (verdict.cause, verdict.ranks) == ("compute-stall", (2,))
+
+
+def test_a_rank_between_two_steps_is_suspect_and_no_more(tmp_path: Path) -> None:
+    verdict = judge(pyspy(others({1: "main (train.py:90) < <module> (train.py:120)"}, SYNC)), tmp_path).verdict
+    assert (verdict.cause, verdict.ranks) == ("insufficient-evidence", (1,))
+    assert "ps -o pid,stat" in str([remedy.command for remedy in verdict.remedies])
+
+
+def test_a_gap_in_the_ranks_is_asked_for(tmp_path: Path) -> None:
+    verdict = judge(pyspy({0: SYNC, 2: SYNC}), tmp_path).verdict
+    assert verdict.cause == "insufficient-evidence"
+    assert "ranks 1)" in verdict.explanation or "rank 1" in verdict.explanation

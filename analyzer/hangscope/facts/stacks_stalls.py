@@ -21,6 +21,9 @@ KINDS = {
     "stack_checkpoints": FactKind(_FIELDS, "A rank writes or reads a checkpoint."),
     "stack_compiles": FactKind(_FIELDS, "A rank compiles."),
     "stack_computes": FactKind(_FIELDS, "A rank runs its own code, or sleeps in it, while the others wait."),
+    "stack_suspect": FactKind(
+        _FIELDS, "A rank is in a function in which the others are as well, but not in the call in which they wait."
+    ),
     "stack_locked": FactKind(_FIELDS, "Threads of a rank wait for locks, for each other or for the interpreter."),
     "stack_build_lock": FactKind(_FIELDS, "A rank waits for a lock file of a build or a download."),
     "stack_blocked": FactKind(_FIELDS, "A rank waits for a queue, a thread, or a child process of its own."),
@@ -79,6 +82,8 @@ def find(job: Job) -> Iterator[Fact]:
         if culprits:
             told = True
             fact = _fact(kind, culprits, picture)
+            if kind == "stack_computes" and not has_signs_of_hang(job) and _may_be_normal(culprits, picture):
+                fact = replace(fact, kind="stack_suspect")
             yield fact
             yield from _outlasted(fact, job)
 
@@ -88,6 +93,15 @@ def _stands_out(culprits: Sequence[Stand], picture: Picture) -> bool:
     if all(stand.active or stand.still for stand in culprits):
         return 0 < len(culprits) <= len(picture.peers)
     return len(culprits) == 1 <= len(picture.peers) or 3 * len(culprits) <= len(picture.stands)
+
+
+def _may_be_normal(culprits: Sequence[Stand], picture: Picture) -> bool:
+    """They stand in a function that the others are in as well, as between two steps of a healthy run."""
+    shared = {step[:2] for peer in picture.peers for step in peer.own_path}
+    return any(
+        stand.own_path[:1] and stand.own_path[0][:2] in shared and not (stand.active and stand.still)
+        for stand in culprits
+    )
 
 
 def _outlasted(fact: Fact, job: Job) -> Iterator[Fact]:

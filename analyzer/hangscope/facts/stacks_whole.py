@@ -67,8 +67,8 @@ def _absent(picture: Picture, job: Job) -> tuple[int, ...]:
     if len(dumped) < len(picture.stands):
         missing = (job.world_size or len(job.ranks)) - len(picture.stands)
         return tuple(rank for rank in job.ranks if rank not in dumped) if missing > 0 else ()
-    world = set(range(job.world_size)) if job.world_size else set(job.ranks)
-    return tuple(sorted(world - set(dumped)))
+    world = max(job.world_size or 0, max((*job.ranks, *dumped), default=-1) + 1)
+    return tuple(rank for rank in range(world) if rank not in dumped)
 
 
 def _at_the_end(picture: Picture, job: Job) -> Iterator[Fact]:
