@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -45,3 +47,9 @@ def test_connection_of_a_rank_that_nobody_answers(head: str, row: str, peer: tup
 def test_any_rows_are_read(lines: list[str]) -> None:
     for head in (SS, NETSTAT):
         assert parse([head, *lines]).record.error is None
+
+
+def test_long_rows_cost_little() -> None:
+    start = time.monotonic()
+    parse([NETSTAT, *["tcp 0 1 " + "a%:" * 1000 + " " + "a%:" * 300] * 100])
+    assert time.monotonic() - start < 2

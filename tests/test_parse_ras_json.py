@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import time
 
 import pytest
 from hypothesis import given
@@ -112,6 +113,16 @@ def test_monitor_events() -> None:
 )
 def test_hostile_reports_give_no_traceback(damage: str) -> None:
     assert read(damage).record.lines >= 1
+
+
+@pytest.mark.parametrize(
+    "piece", ['{"communicators_count": 1, "communicators": [\n', '{"event": "PEER_DEAD", "peer": {\n']
+)
+def test_many_broken_reports_cost_little(piece: str) -> None:
+    start = time.monotonic()
+    source = read(piece * 20_000)
+    assert source.record.error == "the JSON is cut off or damaged"
+    assert time.monotonic() - start < 5
 
 
 _VALUES = st.recursive(

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 MOST_DOCUMENTS = 1 << 16
 MOST_CHARS = 64 << 20
+MOST_BROKEN = 500
+"""Reading a damaged document may take as long as all that follows it."""
 
 Json = dict[str, object]
 
@@ -34,8 +36,8 @@ class Document:
 
 def find_documents(text: str, begins: re.Pattern[str]) -> Iterator[Document]:
     """The objects that begin as the expression says, in order; damaged ones as far as they can be read."""
-    at = count = 0
-    while count < MOST_DOCUMENTS and (found := begins.search(text, at)):
+    at = count = broken = 0
+    while count < MOST_DOCUMENTS and broken < MOST_BROKEN and (found := begins.search(text, at)):
         start, count = found.start(), count + 1
         try:
             value, end = json.JSONDecoder().raw_decode(text, start)
@@ -44,6 +46,7 @@ def find_documents(text: str, begins: re.Pattern[str]) -> Iterator[Document]:
             later = begins.search(text, found.end())
             end = later.start() if later else len(text)
             value, cut = read_cut(text[start:end]), True
+            broken += 1
         if isinstance(value, dict):
             yield Document(value, start, end, cut)
         at = max(end, found.end())

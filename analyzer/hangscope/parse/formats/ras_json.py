@@ -58,7 +58,7 @@ def read(name: str, stream: BinaryIO, size: int) -> ParsedSource:
     documents = list(find_documents(text, _BEGINS))
     for document in documents:
         events += reader.events_of(document)
-    cut = any(document.cut for document in documents)
+    cut = not events or any(document.cut for document in documents)
     lines = text.count("\n") + (not text.endswith("\n"))
     record = SourceRecord(name, "ras", lines, size or len(text), 0, "the JSON is cut off or damaged" if cut else None)
     info = WriterInfo(reader.key)
