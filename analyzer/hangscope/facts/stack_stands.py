@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from hangscope.align.job import Job
@@ -162,50 +162,49 @@ class Stand:
 def find_stands(job: Job) -> tuple[Stand, ...]:
     """One for each training process of which there is a dump, by rank; those that only show a crash are left out."""
     dumps: dict[object, list[Position]] = defaultdict(list)
-    others: list[Position] = []
-    parents = _parents_by_order(job.stacks.positions)
+    children = _Children(job.stacks.positions)
     for position in job.stacks.positions:
-        if _CRASH.match(position.dump.reason):
-            continue
-        if position.role == "rank":
+        if position.role == "rank" and not _CRASH.match(position.dump.reason):
             known = ("rank", position.rank) if position.rank is not None else id(position.process or position.dump)
             dumps[known].append(position)
-        elif position.role in ("loader", "checkpoint", "child"):
-            others.append(position)
-    return tuple(_stand(positions, others, parents) for positions in dumps.values())
+    return tuple(_stand(positions, children) for positions in dumps.values())
 
 
-def _stand(positions: Sequence[Position], others: Iterable[Position], parents: Mapping[int, int]) -> Stand:
+def _stand(positions: Sequence[Position], children: _Children) -> Stand:
     rounds: dict[tuple[str, bool], list[Position]] = defaultdict(list)
     for position in positions:
         rounds[position.dump.tool, position.native].append(position)
     views = sorted((found[-1] for found in rounds.values()), key=_telling)
     best = views[0]
     earlier = rounds[best.dump.tool, best.native][:-1]
-    children: dict[int | None, Position] = {}
-    for child in others:
-        if _is_child(child, best, parents):
-            children[child.dump.pid] = child
-    return Stand(best, tuple(views), earlier[-1] if earlier else None, tuple(children.values()), path_of(best))
+    return Stand(best, tuple(views), earlier[-1] if earlier else None, children.of(best), path_of(best))
 
 
-def _telling(position: Position) -> tuple[object, ...]:
-    """Sorts the view that tells most in front."""
-    tool = position.dump.tool
-    order = _TOOLS.index(tool) if tool in _TOOLS else len(_TOOLS)
-    return (position.thread is None, position.state in _SAYS_NOTHING, not position.own, not position.user, order)
+class _Children:
+    """The loader, checkpoint and other children, by what names their parent."""
+
+    def __init__(self, positions: Sequence[Position]) -> None:
+        self._by_parent: dict[object, list[Position]] = defaultdict(list)
+        before = _dumps_before(positions)
+        for position in positions:
+            dump = position.dump
+            if position.role not in ("loader", "checkpoint", "child"):
+                continue
+            if position.rank is not None:
+                self._by_parent["rank", position.rank].append(position)
+            elif dump.parent_pid is not None:
+                self._by_parent["pid", dump.parent_pid].append(position)
+            elif id(dump) in before:
+                self._by_parent["dump", before[id(dump)]].append(position)
+
+    def of(self, parent: Position) -> tuple[Position, ...]:
+        """The last dump of each child."""
+        named = [child for child in self._by_parent["pid", parent.dump.pid] if child.host in (parent.host, None)]
+        found = [*self._by_parent["rank", parent.rank], *named, *self._by_parent["dump", id(parent.dump)]]
+        return tuple({child.dump.pid: child for child in found}.values())
 
 
-def _is_child(child: Position, parent: Position, parents: Mapping[int, int]) -> bool:
-    if child.rank is not None:
-        return child.rank == parent.rank
-    pid = child.dump.parent_pid
-    if pid is None:
-        return parents.get(id(child.dump)) == id(parent.dump)
-    return pid == parent.dump.pid and child.host in (parent.host, None)
-
-
-def _parents_by_order(positions: Iterable[Position]) -> dict[int, int]:
+def _dumps_before(positions: Iterable[Position]) -> dict[int, int]:
     """py-spy dump --subprocesses prints the children behind their parent; where nothing names it, that is all."""
     found: dict[int, int] = {}
     parents: dict[str, int] = {}
@@ -216,6 +215,13 @@ def _parents_by_order(positions: Iterable[Position]) -> dict[int, int]:
         elif dump.line.file in parents:
             found[id(dump)] = parents[dump.line.file]
     return found
+
+
+def _telling(position: Position) -> tuple[object, ...]:
+    """Sorts the view that tells most in front."""
+    tool = position.dump.tool
+    order = _TOOLS.index(tool) if tool in _TOOLS else len(_TOOLS)
+    return (position.thread is None, position.state in _SAYS_NOTHING, not position.own, not position.user, order)
 
 
 def path_of(position: Position) -> tuple[Step, ...]:
