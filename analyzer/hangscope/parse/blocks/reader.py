@@ -6,7 +6,7 @@ import functools
 import re
 
 from hangscope.model import Event, Line
-from hangscope.parse.blocks.kinds import Block, all_kinds
+from hangscope.parse.blocks.kinds import Block, Kind, all_kinds
 
 MOST_CHARS = 4096
 """What stands behind them on a line is no cell of a table."""
@@ -34,8 +34,8 @@ class BlockReader:
                 return True
             self._events += self._open.pop(stream).end()
         if begins:
-            for kind in all_kinds():
-                if (opened := kind.open_block(line, text)) is not None:
+            for begins_one, kind in _each():
+                if begins_one.match(text) and (opened := kind.open_block(line, text)) is not None:
                     self._open[stream] = opened
                     return True
         return False
@@ -45,6 +45,11 @@ class BlockReader:
         for block in self._open.values():
             self._events += block.end()
         self._open.clear()
+
+
+@functools.cache
+def _each() -> tuple[tuple[re.Pattern[str], Kind], ...]:
+    return tuple((re.compile(rf"\s*(?:{kind.BEGINS})"), kind) for kind in all_kinds())
 
 
 @functools.cache
