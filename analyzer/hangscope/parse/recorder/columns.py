@@ -8,7 +8,7 @@ import re
 import zlib
 from array import array
 from collections.abc import Callable, Sequence
-from operator import itemgetter
+from operator import is_, itemgetter
 from typing import Any
 
 from hangscope.parse.recorder.frames import Stack, Stacks
@@ -114,26 +114,23 @@ class _Builder:
         groups = self._group_numbers(columns[0], columns[1])
         stacks = {id(frames): frames for frames in columns[7]}
         numbers = {at: self._stacks.read(frames) for at, frames in stacks.items()}
-        keys = list(zip(groups, names, sizes, [numbers[id(frames)][0] for frames in columns[7]], strict=True))
+        stacked = [numbers[id(frames)][0] for frames in columns[7]]
         places: dict[tuple[int, str, bytes, int], int] = {}
-        for at, key in enumerate(keys):
-            if key not in places:
-                places[key] = len(places)
+        found = []
+        for at, key in enumerate(zip(groups, names, sizes, stacked, strict=True)):
+            place = places.setdefault(key, len(self._made))
+            if place == len(self._made):
                 tensors = [column[at] for column in columns[3:7]]
                 self._made.append(self._describe(key[0], key[1], tensors, numbers[id(columns[7][at])]))
-        return [places[key] for key in keys]
+            found.append(place)
+        return found
 
     def _states(self, columns: Sequence[Sequence[object]], names: list[str]) -> list[int]:
         cpu = {name for name, known in self._names.items() if known[0] in _RETIRED_IS_DONE}
-        keys = zip(
-            _texts(columns[10]),
-            [retired is True for retired in columns[11]],
-            map(bool, columns[14]),
-            map(bool, columns[15]),
-            [name in cpu for name in names] if cpu else [False] * len(names),
-            strict=True,
-        )
-        rows = list(keys)
+        on_cpu = map(cpu.__contains__, names)
+        retired = map(is_, columns[11], [True] * len(names))
+        done, started = map(bool, columns[14]), map(bool, columns[15])
+        rows = list(zip(_texts(columns[10]), retired, done, started, on_cpu, strict=True))
         table = {row: _state(*row) for row in set(rows)}
         return [table[row] for row in rows]
 
@@ -255,21 +252,32 @@ def _ints(column: Sequence[object]) -> list[int]:
 
 
 def _is_plain(column: Sequence[object], kind: type) -> bool:
-    """Whether a column holds sizes or types, and none so large, or so often repeated, that they make a bomb."""
+    """Whether a column holds sizes or types, and none so large, or so often repeated, that they make a bomb.
+
+    Sizes are lists of lists of integers, types lists of texts. Each pass over them costs as much as reading the file's
+    bytes: an array takes integers only, and only those of 64 bits, so filling one is both checks in one pass.
+    """
     if set(map(type, column)) != {list}:
         return False
     lists: Sequence[Any] = column
-    for _ in range(2 if kind is int else 1):
-        if sum(map(len, lists)) > _MOST_SIZES:
-            return False
-        lists = list(itertools.chain.from_iterable(lists))
-        if kind is int and lists and set(map(type, lists)) == {list}:
-            continue
-        break
-    kinds = set(map(type, lists))
+    if sum(map(len, lists)) > _MOST_SIZES:
+        return False
+    inner = list(itertools.chain.from_iterable(lists))
     if kind is str:
-        return kinds <= {str} and sum(map(len, lists)) <= _MOST_SIZES
-    return kinds <= {int} and (not lists or (min(lists) > -_BIGGEST and max(lists) < _BIGGEST))
+        try:
+            texts = set(inner)  # few, each of them many times
+        except TypeError:
+            return False
+        return set(map(type, texts)) <= {str} and max(map(len, texts), default=0) * len(inner) <= _MOST_SIZES
+    if inner and set(map(type, inner)) != {list}:
+        inner = [inner]
+    if sum(map(len, inner)) > _MOST_SIZES:
+        return False
+    try:
+        array("q", itertools.chain.from_iterable(inner))
+    except (TypeError, OverflowError):
+        return False
+    return True
 
 
 def _texts(column: Sequence[object]) -> list[str]:
