@@ -535,7 +535,29 @@ def nccl_timeouts(ranks: tuple[int, ...]) -> str:
     )
 
 
-@pytest.mark.parametrize("told", [gloo_timeouts, nccl_timeouts])
+def nccl_aborts(ranks: tuple[int, ...]) -> str:
+    """The same, and how the first of them ends, as torchrun tells it."""
+    ends = "".join(
+        f"[rank{rank}]:[E1129 10:10:00.323456789 ProcessGroupNCCL.cpp:698] [Rank {rank}] To avoid data inconsistency, we are taking the entire process down.\n"
+        f"terminate called after throwing an instance of 'c10::DistBackendError'\n"
+        for rank in ranks
+    )
+    launcher = f"E1129 10:10:02.538000 8087 torch/distributed/elastic/multiprocessing/api.py:1002] failed (exitcode: -6) local_rank: {ranks[0]} (pid: {pid_of(ranks[0])}) of binary: /venv/bin/python3\n"
+    return nccl_timeouts(ranks) + ends + launcher
+
+
+def gloo_ends(ranks: tuple[int, ...]) -> str:
+    """Timeouts of gloo, and torchrun's summary, which names the first of those who waited as the root cause."""
+    first = ranks[0]
+    return gloo_timeouts(ranks) + (
+        f"E1129 15:54:12.538000 8087 torch/distributed/elastic/multiprocessing/api.py:1002] failed (exitcode: 1) local_rank: {first} (pid: {pid_of(first)}) of binary: /venv/bin/python3\n"
+        "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n"
+        f"Root Cause (first observed failure):\n[0]:\n  time      : 2026-11-29_15:54:12\n  host      : node01\n  rank      : {first} (local_rank: {first})\n"
+        f"  exitcode  : 1 (pid: {pid_of(first)})\n"
+    )
+
+
+@pytest.mark.parametrize("told", [gloo_timeouts, nccl_timeouts, nccl_aborts, gloo_ends])
 @pytest.mark.parametrize("name", ACCUSING)
 def test_timeouts_of_the_peers_are_explained_by_it(
     name: str, told: Callable[[tuple[int, ...]], str], tmp_path: Path

@@ -111,7 +111,9 @@ def _picture(key: _ById) -> Picture:
 
 def _alive(stands: tuple[Stand, ...], job: Job) -> tuple[Stand, ...]:
     """Without those whose process was killed or crashed by itself: their last dump is of the time before."""
-    deaths = [death for death in find_deaths(job) if not death.victim and death.signal in _DEADLY]
+    # a watchdog whose wait ran out aborts its process: that is a consequence
+    deadly = _DEADLY - {"SIGABRT"} if has_signs_of_hang(job) else _DEADLY
+    deaths = [death for death in find_deaths(job) if not death.victim and death.signal in deadly]
     if not 0 < len(deaths) < len(stands):
         return stands
     ranks = {death.rank for death in deaths if death.rank is not None}
