@@ -13,7 +13,7 @@ from hangscope.facts.stack_picture import Picture, has_signs_of_hang, picture_of
 from hangscope.facts.stack_stands import NAMED, ON_GPU, Stand, hosts_of, named, ranks_of
 from hangscope.model import Evidence, Fact, Value
 
-_FIELDS = (*NAMED, "where", "in_call", "count", "known", "absent", "on_gpu", "again", "complete", "detail", "pid")
+_FIELDS = (*NAMED, "where", "in_call", "count", "absent", "on_gpu", "again", "detail", "pid")
 KINDS = {
     "stacks_read": FactKind(_FIELDS, "There are stack dumps of the job's processes."),
     "stacks_move": FactKind(_FIELDS, "Processes that waited in one dump stand elsewhere in the next: the job goes on."),
@@ -112,11 +112,9 @@ def _fact(
         "where": first.where or None,
         "in_call": first.call,
         "count": len(stands),
-        "known": ranks_of(stands),
         "absent": absent or None,
         "on_gpu": any(_on_gpu(stand) for stand in stands) or job.versions.nccl is not None,
         "again": all(stand.before is not None and not stand.moved for stand in stands),
-        "complete": bool(job.world_size) and len(stands) == job.world_size,
         "detail": detail,
         "pid": first.pid,
     }
