@@ -5,16 +5,16 @@ from __future__ import annotations
 import io
 
 from hangscope.model import ProcessDump
+from hangscope.parse.columns import writer_key
 from hangscope.parse.reader import read_stream
 from hangscope.parse.source import ParsedSource
-from hangscope.parse.stacks import key_of
 
 
 def parse(text: str, name: str = "job.log") -> ParsedSource:
     """The source; every dump's line has a writer in it, whatever the text."""
     source = read_stream(name, io.BytesIO(text.encode("utf-8", "surrogateescape")))
     writers = {writer.key for writer in source.writers}
-    assert all(key_of(dump.line) in writers for dump in source.dumps)
+    assert all(writer_key(dump.line) in writers for dump in source.dumps)
     return source
 
 

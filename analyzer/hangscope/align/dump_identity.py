@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from hangscope.align.dump_owners import LAUNCHER, RANK, Claim, Owners, key_of, only_dumps
+from hangscope.align.dump_owners import LAUNCHER, RANK, Claim, Owners, only_dumps
 from hangscope.model import ProcessDump
-from hangscope.parse.columns import WriterKey
+from hangscope.parse.columns import WriterKey, writer_key
 from hangscope.parse.source import ParsedSource
 
 Node = tuple[str, ...]
@@ -24,7 +24,7 @@ _PER_NODE = re.compile(r"--nproc[-_]per[-_]node[=\s](\d{1,6})(?=\s|$)")
 
 def same_process(sources: Iterable[ParsedSource], nodes: Mapping[WriterKey, Node]) -> Iterator[tuple[Node, Node]]:
     """Pairs of nodes that have the same process id and nothing that speaks against their being one process."""
-    dumped = {key_of(dump.line) for source in sources for dump in source.dumps}
+    dumped = {writer_key(dump.line) for source in sources for dump in source.dumps}
     by_pid: dict[int, list[WriterKey]] = defaultdict(list)
     for key in nodes:
         if key.pid is not None:
@@ -85,7 +85,7 @@ def guess_by_pid(
             if owners.roles[id(dump)] == LAUNCHER:
                 launchers[host] = dump
             elif owners.roles[id(dump)] == RANK and dump.pid is not None:
-                by_host[host][dump.pid].append(key_of(dump.line))
+                by_host[host][dump.pid].append(writer_key(dump.line))
                 dumped[host].append(dump)
     claims: list[Claim] = []
     for host, processes in by_host.items():
@@ -132,6 +132,6 @@ def _spawned(launcher: ProcessDump | None, dumps: Iterable[ProcessDump]) -> bool
 
 def dump_writers(sources: Sequence[ParsedSource]) -> tuple[frozenset[WriterKey], frozenset[WriterKey]]:
     """The writers of dumps, and those who wrote nothing else (what stands around the dumps of a file is theirs)."""
-    dumped = frozenset(key_of(dump.line) for source in sources for dump in source.dumps)
+    dumped = frozenset(writer_key(dump.line) for source in sources for dump in source.dumps)
     alone = frozenset(info.key for source in sources if only_dumps(source) for info in source.writers)
     return dumped, alone

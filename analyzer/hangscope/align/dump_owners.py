@@ -7,8 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from hangscope.model import Frame, Line, ProcessDump
-from hangscope.parse.columns import WriterKey
+from hangscope.model import Frame, ProcessDump
+from hangscope.parse.columns import WriterKey, writer_key
 from hangscope.parse.source import ParsedSource
 
 RANK, LOADER, CHECKPOINT, LAUNCHER, CHILD, HELPER = "rank", "loader", "checkpoint", "launcher", "child", "helper"
@@ -81,11 +81,6 @@ class Owners:
     children: frozenset[WriterKey] = frozenset()
 
 
-def key_of(line: Line) -> WriterKey:
-    """The writer of a dump."""
-    return WriterKey(line.file, line.stream, line.host, line.pid, line.rank, line.rank_source, line.local_rank)
-
-
 def only_dumps(source: ParsedSource) -> bool:
     """Whether a file holds stack dumps and no messages."""
     return bool(source.dumps) and all(event.kind in _HEADS for event in source.events)
@@ -126,9 +121,9 @@ def find_owners(sources: Sequence[ParsedSource], hosts: Mapping[str, str | None]
 
 def _children(sources: Iterable[ParsedSource], owners: Owners) -> Iterator[WriterKey]:
     """Writers whose lines say nothing of a rank, whatever the name of their file."""
-    ranks = {key_of(d.line) for source in sources for d in source.dumps if owners.roles[id(d)] == RANK}
+    ranks = {writer_key(d.line) for source in sources for d in source.dumps if owners.roles[id(d)] == RANK}
     for source in sources:
-        keys = [key_of(dump.line) for dump in source.dumps]
+        keys = [writer_key(dump.line) for dump in source.dumps]
         yield from (key for key in keys if key not in ranks and key.pid is not None)
         if only_dumps(source) and not any(key in ranks for key in keys):
             # what stands around the dumps is of the same process
@@ -247,7 +242,7 @@ def claims_of(sources: Iterable[ParsedSource], owners: Owners) -> Iterator[Claim
         for name, number in parts.items():
             sizes[name] = max(sizes[name], number + 1)
     for dump in dumps:
-        key = key_of(dump.line)
+        key = writer_key(dump.line)
         stated = _RANK.search(dump.command)
         if stated:
             yield Claim(key, int(stated[1]), "command-line")
@@ -268,7 +263,7 @@ def local_ranks(sources: Iterable[ParsedSource], owners: Owners) -> dict[WriterK
             stated = _LOCAL_RANK.search(dump.command)
             value = stated[1] if stated else dump.values.get("local_rank", "")
             if value.isdecimal() and len(value) < 7:
-                found[key_of(dump.line)] = int(value)
+                found[writer_key(dump.line)] = int(value)
     return found
 
 

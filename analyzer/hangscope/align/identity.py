@@ -21,8 +21,7 @@ from hangscope.align.process import Process, gpu_of
 from hangscope.align.ras_reports import told_ranks
 from hangscope.align.unite import Union
 from hangscope.align.world import MAX_RANKS, world_size
-from hangscope.model import Line
-from hangscope.parse.columns import WriterKey
+from hangscope.parse.columns import WriterKey, writer_key
 from hangscope.parse.source import ParsedSource, WriterInfo
 from hangscope.sources.origin import FileHints, hints
 
@@ -305,11 +304,6 @@ def _is_rival(first: Process, other: Process) -> bool:
     if other is first or min(TRUST.get(first.rank_source, 0), TRUST.get(other.rank_source, 0)) < stated:
         return False
     return (first.host, first.pid, first.files) != (other.host, other.pid, other.files)
-
-
-def writer_key(line: Line) -> WriterKey:
-    """The writer of a line."""
-    return WriterKey(line.file, line.stream, line.host, line.pid, line.rank, line.rank_source, line.local_rank)
 
 
 def _per_stream(keys: Iterable[WriterKey]) -> tuple[dict[str, set[int]], dict[str, set[tuple[str | None, int]]]]:

@@ -13,7 +13,7 @@ from hangscope.align.collectives import StuckCall
 from hangscope.align.copies import without_copies
 from hangscope.align.groups import Communicator, Group, find_communicators, find_groups
 from hangscope.align.grouptables import communicator_rows, membership_rows
-from hangscope.align.identity import Identity, identify, writer_key
+from hangscope.align.identity import Identity, identify
 from hangscope.align.limits import limits
 from hangscope.align.process import Process
 from hangscope.align.recorder_ranks import name_recordings
@@ -23,7 +23,7 @@ from hangscope.align.stacks import Stacks, place_stacks
 from hangscope.align.versions import Versions, find_versions
 from hangscope.align.waits import Waits, follow_waits
 from hangscope.model import Event, SourceRecord
-from hangscope.parse.columns import WriterKey
+from hangscope.parse.columns import WriterKey, writer_key
 from hangscope.parse.source import ParsedSource
 from hangscope.sources.origin import hints
 from hangscope.tables import Tables

@@ -7,9 +7,8 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from hangscope.parse.columns import WriterKey
 from hangscope.parse.recorder.recording import Recording
-from hangscope.parse.source import ParsedSource, WriterInfo
+from hangscope.parse.source import ParsedSource, recording_writer
 
 _NUMBERED = re.compile(r"^(?P<before>.*?)(?P<number>\d{1,7})(?P<after>(?:\.[A-Za-z]\w*)*)$")
 _MOST_RANKS = 1 << 20
@@ -32,18 +31,13 @@ def name_recordings(sources: Sequence[ParsedSource]) -> None:
         recording.rank = rank if rank is not None else by_number.get(id(recording))
     for source in sources:
         if source.recordings and not source.dumps and not source.events:
-            source.writers = [_writer(recording) for recording in source.recordings]
+            source.writers = [recording_writer(recording) for recording in source.recordings]
 
 
 def world_of(sources: Iterable[ParsedSource]) -> int:
     """How many ranks the groups of all dumps speak of; 0 when they name none."""
     seen: set[str] = {group.ranks for s in sources for r in s.recordings for group in r.groups if group.ranks}
     return max((parse_ranks(text)[-1] + 1 for text in seen if parse_ranks(text)), default=0)
-
-
-def _writer(recording: Recording) -> WriterInfo:
-    source = "recorder" if recording.rank is not None else ""
-    return WriterInfo(WriterKey(recording.file, "", None, None, recording.rank, source, None))
 
 
 def _by_groups(recording: Recording) -> int | None:

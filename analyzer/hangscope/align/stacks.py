@@ -8,12 +8,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from hangscope.align.dump_owners import CHECKPOINT, CHILD, HELPER, LAUNCHER, LOADER, RANK, Owners, find_owners, key_of
+from hangscope.align.dump_owners import CHECKPOINT, CHILD, HELPER, LAUNCHER, LOADER, RANK, Owners, find_owners
 from hangscope.align.dump_threads import Choice, choose_thread
 from hangscope.align.identity import Identity
 from hangscope.align.process import Process
 from hangscope.grammar.frames import FrameTable, load_frames
 from hangscope.model import Frame, ProcessDump, ThreadStack
+from hangscope.parse.columns import writer_key
 from hangscope.parse.source import ParsedSource
 from hangscope.sources.origin import hints
 
@@ -125,7 +126,7 @@ class _Placer:
 
     def place(self, dump: ProcessDump) -> Position:
         choice = choose_thread(dump, self._table)
-        process = self._identity.by_writer.get(key_of(dump.line))
+        process = self._identity.by_writer.get(writer_key(dump.line))
         host = self._owners.hosts[id(dump)] or (process.host if process is not None else None)
         return Position(
             rank=self._rank(dump, process, host),
@@ -158,7 +159,7 @@ class _Placer:
             return process.rank if process is not None else dump.line.rank
         parent = self._owners.parents.get(id(dump))
         if parent is not None:
-            owner = self._identity.by_writer.get(key_of(parent.line))
+            owner = self._identity.by_writer.get(writer_key(parent.line))
             return owner.rank if owner is not None else parent.line.rank
         pid = self._owners.parent_pids.get(id(dump))
         known = (

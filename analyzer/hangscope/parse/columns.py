@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 
+from hangscope.model import Line
+
 
 @dataclass(frozen=True, slots=True)
 class WriterKey:
@@ -28,6 +30,11 @@ class WriterKey:
     rank: int | None = None
     rank_source: str = ""
     local_rank: int | None = None
+
+
+def writer_key(line: Line) -> WriterKey:
+    """Who wrote a line."""
+    return WriterKey(line.file, line.stream, line.host, line.pid, line.rank, line.rank_source, line.local_rank)
 
 
 CallRow = tuple[int, int, int, int, int, int, int, int, int, int, float]

@@ -10,10 +10,10 @@ from hangscope.grammar import GrammarSet, load_set
 from hangscope.model import Event, Line, SourceRecord, Value
 from hangscope.parse.blocks import BlockReader
 from hangscope.parse.bulk import CALL_KIND, MARK, CallReader
-from hangscope.parse.columns import WriterKey
+from hangscope.parse.columns import WriterKey, writer_key
 from hangscope.parse.formats import find_format
 from hangscope.parse.source import RESTART_KINDS, ParsedSource, WriterInfo
-from hangscope.parse.stacks import StackReader, key_of, placed
+from hangscope.parse.stacks import StackReader, placed
 from hangscope.parse.tracebacks import ExceptionRecord, TracebackAssembler
 from hangscope.sources.decode import RawLine, read_raw_lines
 from hangscope.sources.inputs import Input
@@ -113,11 +113,11 @@ class _Reader:
     def _take_line(self, line: Line) -> None:
         if line.header != "nccl" and (taken := self._stacks.feed(line)) is not None:
             if not taken.head:
-                key = key_of(line if taken.dump is None else taken.dump.line)
+                key = writer_key(line if taken.dump is None else taken.dump.line)
                 (self._writers.get(key) or self._writer(key)).lines += 1
                 return
             line = line if taken.dump is None else placed(line, taken.dump)
-        key = key_of(line)
+        key = writer_key(line)
         info = self._writers.get(key) or self._writer(key)
         info.note(line)
         if not line.header and self._blocks.feed(line):
@@ -177,7 +177,7 @@ class _Reader:
             "frames": tuple(str(frame) for frame in record.frames[-_MAX_FRAMES:]),
         }
         line = record.line
-        key = key_of(line)
+        key = writer_key(line)
         if key not in self._writers:
             self._writer(key)
         self._events.append(Event("python", "exception", fields, line))
@@ -191,7 +191,7 @@ class _Reader:
             info.last_call_line = last
         dumps = self._stacks.finish()
         for dump in dumps:
-            if (key := key_of(dump.line)) not in self._writers:
+            if (key := writer_key(dump.line)) not in self._writers:
                 self._writer(key).note(dump.line)
         self._events.sort(key=lambda event: event.line.number)
         record = SourceRecord(name, "log" if self._lines else "empty", self._lines, size, self._unrecognized)

@@ -42,6 +42,12 @@ class WriterInfo:
             self.last_line = line
 
 
+def recording_writer(recording: Recording) -> WriterInfo:
+    """The process that a flight recorder's dump is of; it wrote no lines."""
+    source = "recorder" if recording.rank is not None else ""
+    return WriterInfo(WriterKey(recording.file, rank=recording.rank, rank_source=source))
+
+
 @dataclass(slots=True)
 class ParsedSource:
     """Everything later layers need from one input.

@@ -7,12 +7,11 @@ from array import array
 from typing import BinaryIO
 
 from hangscope.model import SourceRecord
-from hangscope.parse.columns import WriterKey
 from hangscope.parse.recorder.columns import build_recording
 from hangscope.parse.recorder.recording import Recording
 from hangscope.parse.recorder.unpickle import MOST_BYTES, BrokenDumpError, bounded, load_pickle
 from hangscope.parse.recorder.unwrap import FoundDump, find_dumps, find_page_dumps, load_json
-from hangscope.parse.source import ParsedSource, WriterInfo
+from hangscope.parse.source import ParsedSource, recording_writer
 from hangscope.sources.origin import hints
 from hangscope.sources.sniff import Kind
 
@@ -51,7 +50,7 @@ def read(name: str, stream: BinaryIO, size: int) -> ParsedSource:
         return ParsedSource(SourceRecord(name, NAME, 0, size or len(data), 0, reason))
     lines = data.count(b"\n") + 1 if data[:1] != _PICKLE else 0
     record = SourceRecord(name, NAME, lines, size or len(data), 0)
-    return ParsedSource(record, writers=[_writer(r) for r in recordings], recordings=recordings)
+    return ParsedSource(record, writers=[recording_writer(r) for r in recordings], recordings=recordings)
 
 
 def _read_all(stream: BinaryIO) -> bytes:
@@ -94,8 +93,3 @@ def _number_lines(recordings: list[Recording], dumps: list[FoundDump], data: byt
             at = found + 1
             numbers.append(line)
         recording.lines = numbers
-
-
-def _writer(recording: Recording) -> WriterInfo:
-    source = "recorder" if recording.rank is not None else ""
-    return WriterInfo(WriterKey(recording.file, "", None, None, recording.rank, source, None))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from hangscope.model import Event, Line, SourceRecord, Value
-from hangscope.parse.columns import WriterKey
+from hangscope.parse.columns import WriterKey, writer_key
 from hangscope.parse.json_documents import Json, whole, word
 from hangscope.parse.source import ParsedSource, WriterInfo
 from hangscope.sources.decode import clean
@@ -57,7 +57,7 @@ def read(name: str, stream: BinaryIO, size: int) -> ParsedSource:
         event = _event(name, one)
         if event is not None:
             events.append(event)
-            key = _key(event.line)
+            key = writer_key(event.line)
             writers.setdefault(key, WriterInfo(key)).note(event.line)
     record = SourceRecord(name, "inspector", number, size or offset, bad)
     return ParsedSource(record, events, writers=list(writers.values()), attempt=hints(name).attempt)
@@ -133,7 +133,3 @@ def _event(name: str, one: _Last) -> Event | None:
 def _part(value: Json, key: str) -> Json:
     part = value.get(key)
     return part if isinstance(part, dict) else {}
-
-
-def _key(line: Line) -> WriterKey:
-    return WriterKey(line.file, line.stream, line.host, line.pid, line.rank, line.rank_source, line.local_rank)

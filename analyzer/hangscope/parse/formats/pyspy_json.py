@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 from hangscope.model import Frame, Line, ProcessDump, SourceRecord
+from hangscope.parse.columns import writer_key
 from hangscope.parse.source import ParsedSource, WriterInfo
-from hangscope.parse.stacks import key_of
 from hangscope.parse.stacks.builder import MAX_FRAMES, MAX_NAME, MAX_PATH, MAX_THREADS, Builder, Shelf
 from hangscope.parse.stacks.headers import Headers
 from hangscope.parse.stacks.reader import time_in
@@ -52,7 +52,7 @@ def read(name: str, stream: BinaryIO, size: int) -> ParsedSource:
     writers: dict[object, WriterInfo] = {}
     for dump in dumps:
         dump.time = time_in(name)
-        key = key_of(dump.line)
+        key = writer_key(dump.line)
         writers.setdefault(key, WriterInfo(key)).note(dump.line)
     record = SourceRecord(name, "stacks", lines, size or len(text), 0, error)
     return ParsedSource(record, writers=list(writers.values()), attempt=hints(name).attempt, dumps=dumps)

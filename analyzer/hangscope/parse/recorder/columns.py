@@ -27,7 +27,7 @@ _VARIES_IN = frozenset(
 _FIELDS = (
     "process_group", "pg_id", "profiling_name", "input_sizes", "output_sizes", "input_dtypes", "output_dtypes",
     "frames",
-    "collective_seq_id", "p2p_seq_id", "state", "retired", "is_p2p", "time_created_ns", "time_discovered_completed_ns",
+    "collective_seq_id", "p2p_seq_id", "state", "retired", "time_created_ns", "time_discovered_completed_ns",
     "time_discovered_started_ns",
 )  # fmt: skip
 _ALL_FIELDS: Callable[[dict[str, object]], tuple[object, ...]] = itemgetter(*_FIELDS)
@@ -43,8 +43,6 @@ def build_recording(file: str, rank: int | None, dump: FoundDump) -> Recording:
     head = dump.head
     entries = [entry for entry in dump.entries[:_MOST_ENTRIES] if isinstance(entry, dict)]
     recording = Recording(file, rank, _version(head))
-    library = head.get("comm_lib_version") or head.get("nccl_version")
-    recording.library = library[:40] if isinstance(library, str) else ""
     _Builder(recording, head).build(entries)
     return recording
 
@@ -67,24 +65,18 @@ class _Builder:
         except KeyError:
             rows = [_row(entry) for entry in entries]
         if rows:
-            self._columns(entries, rows)
+            self._columns(rows)
         recording.groups = self._described()
         recording.shapes = tuple(self._made)
-        status = self._head.get("pg_status")
-        called = isinstance(status, dict) and any(
-            _number(_get(s, "last_enqueued_collective")) > 0 for s in status.values()
-        )
-        # counters without entries: the calls were not recorded; no counters and no entries: nobody can tell
-        recording.recorded = bool(rows) or (isinstance(status, dict) and bool(status) and not called)
 
-    def _columns(self, entries: list[dict[str, object]], rows: list[tuple[object, ...]]) -> None:
+    def _columns(self, rows: list[tuple[object, ...]]) -> None:
         recording = self._recording
         columns: list[Sequence[object]] = list(zip(*rows, strict=True))
         columns[3:7] = [
             column if _is_plain(column, kind) else [None] * len(rows)
             for column, kind in zip(columns[3:7], (int, int, str, str), strict=True)
         ]
-        seqs, p2p_seqs, times = _ints(columns[8]), _ints(columns[9]), _ints(columns[13])
+        seqs, p2p_seqs, times = _ints(columns[8]), _ints(columns[9]), _ints(columns[12])
         names = _texts(columns[2])
         shapes = self._shapes_of(columns, names)
         made = self._made
@@ -98,11 +90,7 @@ class _Builder:
         ages = [(last - time) // 1000 for time in times]
         recording.time_us = array("I", ages if max(ages) <= _MOST_US else [min(age, _MOST_US) for age in ages])
         recording.last_time_ns = last
-        first = entries[0].get("record_id")
-        recording.first_record = first if isinstance(first, int) and abs(first) < _BIGGEST else -1
         recording.has_frames = any(shape.stack for shape in made)
-        p2p = [s for s, is_p2p in zip(p2p_seqs, columns[12], strict=True) if is_p2p is True]
-        recording.old_numbers = bool(p2p) and not any(p2p)
 
     def _shapes_of(self, columns: Sequence[Sequence[object]], names: list[str]) -> list[int]:
         """The shape of each entry, each made once. This is most of the work on a large job."""
@@ -129,7 +117,7 @@ class _Builder:
         cpu = {name for name, known in self._names.items() if known[0] in _RETIRED_IS_DONE}
         on_cpu = map(cpu.__contains__, names)
         retired = map(is_, columns[11], [True] * len(names))
-        done, started = map(bool, columns[14]), map(bool, columns[15])
+        done, started = map(bool, columns[13]), map(bool, columns[14])
         rows = list(zip(_texts(columns[10]), retired, done, started, on_cpu, strict=True))
         table = {row: _state(*row) for row in set(rows)}
         return [table[row] for row in rows]
@@ -185,11 +173,8 @@ class _Builder:
         for name, description in self._groups:
             ranks, known = self._config.get(name, ("", ""))
             counters = _get(status, str(self._ids.get(name))) or _get(status, self._ids.get(name))
-            enqueued, completed = (
-                _get(counters, "last_enqueued_collective"),
-                _get(counters, "last_completed_collective"),
-            )
-            found.append(RecordedGroup(name, description or known, ranks, _number(enqueued), _number(completed)))
+            enqueued = _number(_get(counters, "last_enqueued_collective"))
+            found.append(RecordedGroup(name, description or known, ranks, enqueued))
         names = {name for name, _ in self._groups}
         found += [RecordedGroup(n, d, r) for n, (r, d) in self._config.items() if n not in names]
         return tuple(found)
@@ -200,15 +185,10 @@ def _row(entry: dict[str, object]) -> tuple[object, ...]:
     row = [entry.get(name) for name in _FIELDS]
     if row[8] is None:
         row[8] = entry.get("seq_id")
-    if row[13] is None:
+    if row[12] is None:
         made = entry.get("time_created_us")
-        row[13] = made * 1000 if isinstance(made, int) and 0 <= made < _BIGGEST // 1000 else 0
-    row[12] = row[12] if row[12] is not None else _bare_p2p(row[2])
+        row[12] = made * 1000 if isinstance(made, int) and 0 <= made < _BIGGEST // 1000 else 0
     return tuple(row)
-
-
-def _bare_p2p(name: object) -> bool:
-    return isinstance(name, str) and re.match(r"(?:\w+:)?(?:send|recv)\b", name) is not None
 
 
 def _bare(op: str) -> tuple[str, int, int]:

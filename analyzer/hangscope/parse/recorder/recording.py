@@ -8,17 +8,17 @@ from dataclasses import dataclass, field
 
 
 class State(enum.IntEnum):
-    """How far a recorded call has come. `PART`: it belongs to a coalesced block and has no state of its own."""
+    """How far a recorded call has come.
+
+    `FAILED`: the watchdog gave it up (retired, not completed). `PART`: it belongs to a coalesced block and has no state
+    of its own.
+    """
 
     SCHEDULED = 0
     STARTED = 1
     FAILED = 2
     DONE = 3
     PART = 4
-
-
-PENDING = frozenset({State.SCHEDULED, State.STARTED, State.FAILED})
-"""States of a call that has not completed; `FAILED` is one that the watchdog gave up (retired, not completed)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +60,13 @@ class RecordedGroup:
         name: torch's own name of it ("0", "5", a hash); the same on all ranks.
         description: what the job calls it ("default_pg", "DATA_PARALLEL_GROUP"), or "".
         ranks: its global ranks as printed ("[0, 1]"), "" when the dump does not say.
-        enqueued, completed: numbers of its last call enqueued and completed, as torch counts them; -1 when unknown.
+        enqueued: number of its last call enqueued, as torch counts them; -1 when unknown.
     """
 
     name: str
     description: str = ""
     ranks: str = ""
     enqueued: int = -1
-    completed: int = -1
 
 
 @dataclass(slots=True)
@@ -79,24 +78,19 @@ class Recording:
         rank: global rank, as the file's name or the dump's place in a larger document tells; None when unknown.
         version: (major, minor) of the format; (1, 0) for the bare list of torch 2.2.
         backend: prefix of the operations ("nccl", "gloo", "xccl", ...), "" when nothing was recorded.
-        library: version of the communication library, or "".
         groups: the process groups.
         shapes: what the entries refer to.
         shape, seq, state, time_us: one number an entry: its place in `shapes`, its number in its group
             (`collective_seq_id`), its `State`, and when it was made, in microseconds before the last entry.
         last_time_ns: when the last entry was made, 0 when nothing was recorded.
         lines: number of the line of an entry, for JSON with several lines; else empty.
-        first_record: `record_id` of the first entry; above 0 the ring has lost older ones. -1 when not told.
         has_frames: entries carry stacks.
-        old_numbers: batches of send and recv count up the numbers of collectives (before torch 2.5).
-        recorded: entries are there, or the counters prove that there were no calls.
     """
 
     file: str
     rank: int | None
     version: tuple[int, int]
     backend: str = ""
-    library: str = ""
     groups: tuple[RecordedGroup, ...] = ()
     shapes: tuple[CallShape, ...] = ()
     shape: array[int] = field(default_factory=lambda: array("H"))
@@ -105,10 +99,7 @@ class Recording:
     time_us: array[int] = field(default_factory=lambda: array("I"))
     last_time_ns: int = 0
     lines: array[int] = field(default_factory=lambda: array("I"))
-    first_record: int = -1
     has_frames: bool = False
-    old_numbers: bool = False
-    recorded: bool = True
 
     def __len__(self) -> int:
         return len(self.seq)

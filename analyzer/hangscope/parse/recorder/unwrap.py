@@ -20,8 +20,6 @@ _MOST_VISITS = 1 << 19
 _PAGE_HEAD = re.compile(r"^=== Rank (\d{1,7}): [^\n]*===[ \t]*$", re.MULTILINE)
 """torch.distributed.debug (2.10 on) prints such a line before the answer of each rank."""
 
-PAGE_START = re.compile(rb"(?:fr_trace_json|dump_nccl_trace_json|fr_trace)")
-
 
 @dataclass(frozen=True, slots=True)
 class FoundDump:

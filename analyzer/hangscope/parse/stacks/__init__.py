@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from hangscope.parse.stacks.reader import StackReader, key_of, placed
+from hangscope.parse.stacks.reader import StackReader, placed
 
-__all__ = ["StackReader", "key_of", "placed"]
+__all__ = ["StackReader", "placed"]

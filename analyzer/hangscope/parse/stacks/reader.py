@@ -7,7 +7,6 @@ import re
 from collections import defaultdict
 
 from hangscope.model import Line, ProcessDump
-from hangscope.parse.columns import WriterKey
 from hangscope.parse.stacks.assembler import StackAssembler, Taken
 from hangscope.parse.stacks.builder import Shelf
 from hangscope.parse.stacks.unknown_prefixes import UnknownPrefixes
@@ -15,11 +14,6 @@ from hangscope.sources.stamps import moment
 
 # torch's debug server names its files so (2.9 on), and so do people
 _TIME_IN_NAME = re.compile(r"(?<!\d)(20\d\d)-?(\d\d)-?(\d\d)[_T-](\d\d)[:-]?(\d\d)[:-]?(\d\d)(?!\d)")
-
-
-def key_of(line: Line) -> WriterKey:
-    """Who wrote a line, as far as the line itself tells."""
-    return WriterKey(line.file, line.stream, line.host, line.pid, line.rank, line.rank_source, line.local_rank)
 
 
 def placed(line: Line, dump: ProcessDump) -> Line:
