@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import socket
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -491,3 +495,56 @@ def test_signs_are_the_main_thread_whatever_it_spins(monkeypatch: pytest.MonkeyP
     job = LiveJob("job", (_target(),))
     first, second, third = (watch._signs(job, "py-spy") for _ in range(3))
     assert first == second != third
+
+
+def test_a_watch_that_may_see_nothing_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = pyspy.Dump(7, "", "Error: Permission denied (os error 13)", paused=False)
+    monkeypatch.setattr(pyspy, "take_dump", lambda *_, **__: refused)
+    monkeypatch.setattr(procfs, "is_alive", lambda _: True)
+    with pytest.raises(InputError, match="cannot be watched: "):
+        watch._signs(LiveJob("job", (_target(),)), "py-spy")
+
+
+# --- files that a process only names --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("mode", "user", "opened"), [(0o600, "own", True), (0o600, "other", False), (0o644, "other", True)]
+)
+def test_nothing_is_fetched_that_the_user_of_the_job_cannot_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int, user: str, *, opened: bool
+) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("x")
+    secret.chmod(mode)
+    link = tmp_path / "trace_0"
+    link.symlink_to(secret)
+    monkeypatch.setattr(procfs, "user_of", lambda _: os.geteuid() + (user == "other"))
+    stream = procfs.open_named(7, link)
+    assert (stream is not None) == opened
+    if stream is not None:
+        stream.close()
+
+
+def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "trace_0")
+    assert procfs.open_named(os.getpid(), tmp_path / "trace_0") is None
+
+
+def test_a_service_that_answers_a_letter_at_a_time_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ras, "_LIMIT_S", 0.3)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def drip() -> None:
+            link, _ = server.accept()
+            with link, contextlib.suppress(OSError):
+                while True:
+                    link.sendall(b"S")
+                    time.sleep(0.05)
+
+        thread = threading.Thread(target=drip, daemon=True)
+        thread.start()
+        begin = time.monotonic()
+        assert ras.ask(server.getsockname()[:2]) == []
+        assert time.monotonic() - begin < 3
+        thread.join(5)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 PROC = Path("/proc")
 """Where the kernel shows its processes; tests show a folder of their own."""
@@ -198,6 +200,35 @@ def regular_file(pid: int, descriptor: int) -> Path | None:
         return path if stat.S_ISREG(path.stat().st_mode) else None
     except OSError:
         return None
+
+
+def open_named(pid: int, path: Path) -> BinaryIO | None:
+    """Opens a regular file that a process only names, if its user may read it.
+
+    Under root everything opens: a link in the place of a log must not fetch what the job's user cannot read himself.
+    """
+    try:
+        # whatever is there by now, opening it waits for nobody
+        stream = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
+    except OSError:
+        return None
+    status = os.fstat(stream.fileno())
+    if stat.S_ISREG(status.st_mode) and (status.st_mode & stat.S_IROTH or status.st_uid == user_of(pid)):
+        return stream
+    stream.close()
+    return None
+
+
+def log_sizes(pid: int) -> dict[tuple[int, int], int]:
+    """Sizes in bytes of the files that its standard output and error go to, by device and number of the file."""
+    found: dict[tuple[int, int], int] = {}
+    for descriptor in (1, 2):
+        path = regular_file(pid, descriptor)
+        if path is not None:
+            with contextlib.suppress(OSError):
+                seen = path.stat()
+                found[seen.st_dev, seen.st_ino] = seen.st_size
+    return found
 
 
 def inside(pid: int, path: str, environment: Mapping[str, str]) -> Path:

@@ -70,10 +70,10 @@ def _talk(address: tuple[str, int], commands: Iterable[str]) -> bytes:
     try:
         with socket.create_connection(address, timeout=2) as link:
             link.settimeout(3)
-            if not _say(link, "CLIENT PROTOCOL 2").startswith(b"SERVER PROTOCOL"):
+            if not _say(link, "CLIENT PROTOCOL 2", deadline).startswith(b"SERVER PROTOCOL"):
                 return b""
             for command in ("TIMEOUT 5", *commands):
-                if not _say(link, command).startswith(b"OK"):
+                if not _say(link, command, deadline).startswith(b"OK"):
                     return b""
             link.sendall(b"VERBOSE STATUS\n")
             return _read_all(link, deadline)
@@ -81,10 +81,10 @@ def _talk(address: tuple[str, int], commands: Iterable[str]) -> bytes:
         return b""
 
 
-def _say(link: socket.socket, command: str) -> bytes:
+def _say(link: socket.socket, command: str, deadline: float) -> bytes:
     link.sendall(command.encode() + b"\n")
     answer = b""
-    while not answer.endswith(b"\n") and len(answer) < 4096:
+    while not answer.endswith(b"\n") and len(answer) < 4096 and time.monotonic() < deadline:
         piece = link.recv(1)
         if not piece:
             break

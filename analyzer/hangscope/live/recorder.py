@@ -69,8 +69,15 @@ def find_recordings(ranks: Iterable[Target]) -> list[Recording]:
 
 
 def read_recording(recording: Recording) -> bytes | None:
-    """The file as it is."""
-    return procfs.read(recording.path, _LIMIT_BYTES)
+    """The file as it is; None when it cannot be read."""
+    stream = procfs.open_named(recording.target.pid, recording.path)
+    if stream is None:
+        return None
+    try:
+        with stream:
+            return stream.read(_LIMIT_BYTES)
+    except OSError:
+        return None
 
 
 def pipe_of(target: Target) -> Path | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -90,14 +89,7 @@ def _pace(pid: int) -> Pace | None:
         return None
     status = procfs.read_text(procfs.PROC / str(pid) / "task" / str(pid) / "status") or ""
     waits = re.search(r"^voluntary_ctxt_switches:\s*(\d+)", status, re.MULTILINE)
-    logs: dict[tuple[int, int], int] = {}
-    for descriptor in (1, 2):
-        found = procfs.regular_file(pid, descriptor)
-        if found is not None:
-            with contextlib.suppress(OSError):
-                seen = found.stat()
-                logs[seen.st_dev, seen.st_ino] = seen.st_size
-    return Pace(one.cpu_s, int(waits[1]) if waits else None, logs)
+    return Pace(one.cpu_s, int(waits[1]) if waits else None, procfs.log_sizes(pid))
 
 
 def describe_progress(before: Mapping[int, Pace], now: Mapping[int, Pace], over_s: float) -> Iterator[str]:

@@ -12,6 +12,7 @@ from hangscope.live.targets import Target
 
 TAIL_BYTES = 256 << 10
 _STREAMS = {1: "stdout", 2: "stderr"}
+_ERROR = "error"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +32,12 @@ class Tail:
 
 @dataclass(slots=True)
 class _Log:
+    """A file, what it is called, and who has it as what; `named_by` is the process that only names it."""
+
     path: Path
     shown: str
     users: list[tuple[Target, str]]
+    named_by: int | None
 
 
 def find_tails(targets: Iterable[Target]) -> list[Tail]:
@@ -46,11 +50,11 @@ def find_tails(targets: Iterable[Target]) -> list[Tail]:
                 _note(logs, path, target, stream)
         told = target.environment.get("TORCHELASTIC_ERROR_FILE", "")
         if told and target.role == "rank":
-            _note(logs, procfs.inside(target.pid, told, target.environment), target, "error")
+            _note(logs, procfs.inside(target.pid, told, target.environment), target, _ERROR)
     tails = []
     taken: set[str] = set()
     for log in logs.values():
-        data, cut = _read_tail(log.path)
+        data, cut = _read_tail(log)
         if data:
             name = _distinct(_name(log), taken)
             tails.append(Tail(name, data, cut))
@@ -64,7 +68,9 @@ def _note(logs: dict[tuple[int, int], _Log], path: Path, target: Target, stream:
     except OSError:
         return
     if status.st_size:
-        logs.setdefault((status.st_dev, status.st_ino), _Log(path, shown, [])).users.append((target, stream))
+        named_by = target.pid if stream == _ERROR else None
+        log = logs.setdefault((status.st_dev, status.st_ino), _Log(path, shown, [], named_by))
+        log.users.append((target, stream))
 
 
 def _name(log: _Log) -> str:
@@ -75,7 +81,7 @@ def _name(log: _Log) -> str:
         return safe_name(log.shown)
     if target.role == "launcher":
         return f"launcher-pid{target.pid}.{stream}.log"
-    suffix = ".json" if stream == "error" else f".{stream}.log"
+    suffix = ".json" if stream == _ERROR else f".{stream}.log"
     return (f"rank{target.rank}-pid{target.owner}" if target.rank is not None else f"pid{target.owner}") + suffix
 
 
@@ -96,9 +102,13 @@ def _distinct(name: str, taken: set[str]) -> str:
     return wanted
 
 
-def _read_tail(path: Path) -> tuple[bytes, bool]:
+def _read_tail(log: _Log) -> tuple[bytes, bool]:
+    """The last whole lines, and whether there are more; nothing of what cannot be read."""
     try:
-        with path.open("rb") as stream:
+        opened = log.path.open("rb") if log.named_by is None else procfs.open_named(log.named_by, log.path)
+        if opened is None:
+            return b"", False
+        with opened as stream:
             size = stream.seek(0, os.SEEK_END)
             start = stream.seek(max(0, size - TAIL_BYTES))
             data = stream.read(TAIL_BYTES)

@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 
-from hangscope.live import procfs, pyspy
+from hangscope.errors import InputError
+from hangscope.live import procfs, pyspy, refusal
 from hangscope.live.choose import find_jobs
 from hangscope.live.targets import LiveJob
 
@@ -27,7 +28,7 @@ def wait_until_stuck(
         job ended.
 
     Raises:
-        InputError: there is no such job, or no py-spy.
+        InputError: there is no such job, no py-spy, or no permission to look at a rank.
     """
     program = pyspy.find_pyspy()
     jobs = find_jobs(pids)
@@ -47,28 +48,23 @@ def wait_until_stuck(
 
 
 def _signs(job: LiveJob, program: str) -> object | None:
-    """What stays as it is while a job is stuck; None when it could not be seen of every rank."""
+    """What stays as it is while a job is stuck; None when it could not be seen of every rank.
+
+    Raises:
+        InputError: a rank may not be looked at, now or later.
+    """
     ranks = [target for target in job.ranks if procfs.is_alive(target.pid)]
     with ThreadPoolExecutor(max_workers=8) as pool:
         dumps = list(pool.map(lambda target: pyspy.take_dump(program, target.pid, nonblocking=True), ranks))
+    refused = next((one for one, dump in zip(ranks, dumps, strict=True) if refusal.is_refusal(dump.error)), None)
+    if refused is not None and procfs.is_alive(refused.pid):
+        raise InputError(f"{refused.label} cannot be watched: {refusal.explain_refusal(refused.pid)}")
     if not dumps or any(not dump.text for dump in dumps):
         return None
-    return tuple((dump.pid, _main_thread(dump.text), _written(dump.pid)) for dump in dumps)
+    return tuple((dump.pid, _main_thread(dump.text), procfs.log_sizes(dump.pid)) for dump in dumps)
 
 
 def _main_thread(text: str) -> str:
     """The frames of the thread that py-spy prints first, which is the main one; whether it spins says nothing."""
     blocks = text.split("\n\n")
     return _ACTIVITY.sub("", blocks[1]) if len(blocks) > 1 else ""
-
-
-def _written(pid: int) -> tuple[int, ...]:
-    """Sizes of the logs it writes."""
-    sizes = []
-    for descriptor in (1, 2):
-        path = procfs.regular_file(pid, descriptor)
-        try:
-            sizes.append(path.stat().st_size if path is not None else 0)
-        except OSError:
-            sizes.append(0)
-    return tuple(sizes)
