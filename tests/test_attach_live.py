@@ -294,7 +294,7 @@ def test_ranks_refused_for_one_reason_are_one_warning(tmp_path: Path, monkeypatc
     monkeypatch.setattr(procfs, "user_of", lambda _: 1001)
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     looking = capture._Capture(
-        LiveJob("job", targets), HostBundle(tmp_path), "py-spy", capture.Options(), capture._quiet
+        LiveJob("job", targets), HostBundle(tmp_path), "py-spy", capture.Options(), capture.say_nothing
     )
     for target in targets:
         looking._note_dump(target, pyspy.Dump(target.pid, "", "Permission Denied: Try running", paused=True), 1)
@@ -390,7 +390,7 @@ def test_a_container_with_a_network_of_its_own_is_not_asked_through_ours(
         (tmp_path / network).touch()
         (folder / "ns" / "net").symlink_to(tmp_path / network)
     job = LiveJob("job", (_target(NCCL_RAS_ADDR="127.0.0.1:28028"),))
-    looking = capture._Capture(job, HostBundle(tmp_path), "py-spy", capture.Options(), capture._quiet)
+    looking = capture._Capture(job, HostBundle(tmp_path), "py-spy", capture.Options(), capture.say_nothing)
     assert looking._ras_address([]) == (("127.0.0.1", 28028) if inside else None)
     assert bool(list(looking._troubles())) != inside
 

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from hangscope.align.job import Job
     from hangscope.diagnose.verdict import Diagnosis
+    from hangscope.live.capture import Say
     from hangscope.model import Fact, Finding, Report
 
 __all__ = ["Attachment", "analyze", "analyze_text", "attach", "diagnose", "explain", "load"]
 
 Progress = Callable[[int, int], None]
-Say = Callable[[str, int, int], None]
-"""Called with what is being done, how much of it is done, and how much there is."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -145,7 +144,7 @@ def attach(
         archive: pack the bundle into a ``.tar.gz``, beside the folder.
         several: whether more than one job will do.
         rules: folders of further rules.
-        say: called with what is being done.
+        say: called with what is being done, how much of it is done, and how much there is.
 
     Returns:
         None when the job that was watched ended.
@@ -154,22 +153,18 @@ def attach(
         InputError: no training process, no py-spy, a folder that is not empty, or more jobs than wanted.
     """
     from hangscope.live.bundle import pack
-    from hangscope.live.capture import Options, capture, check_options
+    from hangscope.live.capture import Options, capture, check_options, say_nothing
     from hangscope.live.choose import find_jobs
     from hangscope.live.watch import wait_until_stuck
 
     options = Options(interval_s, native, nonblocking, recorder)
     check_options(options, Path(output) if output is not None else None, archive=archive)
-    if watch_s is not None and not wait_until_stuck(pids, watch_s, say or _say_nothing):
+    if watch_s is not None and not wait_until_stuck(pids, watch_s, say or say_nothing):
         return None
     captured = capture(find_jobs(pids, several=several), Path(output) if output is not None else None, options, say)
     bundle = pack(captured.folder) if archive else captured.folder
     reports = tuple(analyze(folder, jobs=1, rules=rules) for _, folder in captured.jobs)
     return Attachment(bundle, tuple(name for name, _ in captured.jobs), reports)
-
-
-def _say_nothing(what: str, done: int, total: int) -> None:
-    """Shows no progress."""
 
 
 def analyze_text(text: str) -> tuple[Finding, ...]:

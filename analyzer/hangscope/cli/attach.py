@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hangscope.cli._output import add_output_arguments, positive, render_options
 from hangscope.report.formats import load_format
 from hangscope.report.printable import one_line
 
-Say = Callable[[str, int, int], None]
+if TYPE_CHECKING:
+    from hangscope.live.capture import Say
 
 _ABOUT = (
     "Finds the training processes of this host, looks at each of them twice (stacks by py-spy, /proc, sockets, logs, "

@@ -84,13 +84,13 @@ def capture(
     done = []
     for number, job in enumerate(jobs, 1):
         inner = folder if len(jobs) == 1 else folder / f"job{number}-{tails.safe_name(job.name)}"
-        _Capture(job, HostBundle(inner / host_name()), program, options, say or _quiet).run()
+        _Capture(job, HostBundle(inner / host_name()), program, options, say or say_nothing).run()
         done.append((job.name, inner))
     return Captured(folder, tuple(done))
 
 
-def _quiet(what: str, done: int, total: int) -> None:
-    """Says nothing."""
+def say_nothing(what: str, done: int, total: int) -> None:
+    """Shows no progress."""
 
 
 class _Capture:

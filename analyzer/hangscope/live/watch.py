@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 
 from hangscope.errors import InputError
 from hangscope.live import procfs, pyspy, refusal
+from hangscope.live.capture import Say
 from hangscope.live.choose import find_jobs
 from hangscope.live.targets import LiveJob
 
@@ -18,9 +19,7 @@ ROUNDS = 3
 _ACTIVITY = re.compile(r" \((?:idle|active)(?:\+gil)?\)")
 
 
-def wait_until_stuck(
-    pids: Collection[int], every_s: float, say: Callable[[str, int, int], None], rounds: int = ROUNDS
-) -> bool:
+def wait_until_stuck(pids: Collection[int], every_s: float, say: Say, rounds: int = ROUNDS) -> bool:
     """Looks every `every_s` seconds at the main thread of each rank, without pausing it.
 
     Returns:
