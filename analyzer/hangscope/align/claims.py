@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from hangscope.model import Event
 from hangscope.parse.source import ParsedSource
 
+MAX_RANKS = 1 << 20
+"""Ten times the largest jobs there are; a larger number is torn from two, or made to exhaust memory."""
+
 TRUST = {
     "nccl-init": 10,
     "rank-prefix": 9,

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from hangscope.align.dump_owners import LAUNCHER, RANK, Claim, Owners, only_dumps
+from hangscope.align.claims import Claim
+from hangscope.align.dump_owners import LAUNCHER, RANK, Owners, only_dumps
 from hangscope.model import ProcessDump
 from hangscope.parse.columns import WriterKey, writer_key
 from hangscope.parse.source import ParsedSource
@@ -49,11 +50,11 @@ class Guess:
     """Ranks by the order of process ids.
 
     Attributes:
-        claims: one for each dump.
+        claims: the writer of each dump, and its rank.
         warning: what to say about it.
     """
 
-    claims: tuple[Claim, ...]
+    claims: tuple[tuple[WriterKey, Claim], ...]
     warning: str
 
 
@@ -87,7 +88,7 @@ def guess_by_pid(
             elif owners.roles[id(dump)] == RANK and dump.pid is not None:
                 by_host[host][dump.pid].append(writer_key(dump.line))
                 dumped[host].append(dump)
-    claims: list[Claim] = []
+    claims: list[tuple[WriterKey, Claim]] = []
     for host, processes in by_host.items():
         if not all(key in unknown for keys in processes.values() for key in keys):
             return None
@@ -100,7 +101,7 @@ def guess_by_pid(
                 continue
             first = 0
         claims += [
-            Claim(key, first + index, "pid-order")
+            (key, Claim(first + index, "pid-order"))
             for index, pid in enumerate(sorted(processes))
             for key in processes[pid]
         ]

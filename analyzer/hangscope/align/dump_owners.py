@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from hangscope.align.claims import Claim
 from hangscope.model import Frame, ProcessDump
 from hangscope.parse.columns import WriterKey, writer_key
 from hangscope.parse.source import ParsedSource
@@ -51,15 +52,6 @@ _ENGINE = re.compile(r"(?:VLLM|vllm|sglang|SGLang)::")
 _PART = re.compile(r"([A-Z]+)(\d+)", re.IGNORECASE)
 _NODES = re.compile(r"--nnodes[=\s](\d{1,6})(?=\s|$)")
 _PER_NODE = re.compile(r"--(?:nproc[-_]per[-_]node|num[-_]processes|num[-_]gpus)[=\s](\d{1,6})(?=\s|$)")
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """A dump says that its writer is this rank; `source` is a key of `identity.TRUST`."""
-
-    key: WriterKey
-    rank: int
-    source: str
 
 
 @dataclass(slots=True)
@@ -233,8 +225,8 @@ def _join_by_order(dumps: Iterable[ProcessDump], owners: Owners) -> None:
 # --- ranks that dumps name -----------------------------------------------------------------------------------
 
 
-def claims_of(sources: Iterable[ParsedSource], owners: Owners) -> Iterator[Claim]:
-    """The ranks that command lines, process titles and local variables name."""
+def claims_of(sources: Iterable[ParsedSource], owners: Owners) -> Iterator[tuple[WriterKey, Claim]]:
+    """Writers of dumps, and the ranks that command lines, process titles and local variables name for them."""
     dumps = [d for source in sources for d in source.dumps if owners.roles[id(d)] == RANK]
     titles = {id(dump): parts for dump in dumps if (parts := _title_parts(dump.command))}
     sizes: dict[str, int] = defaultdict(int)
@@ -245,12 +237,12 @@ def claims_of(sources: Iterable[ParsedSource], owners: Owners) -> Iterator[Claim
         key = writer_key(dump.line)
         stated = _RANK.search(dump.command)
         if stated:
-            yield Claim(key, int(stated[1]), "command-line")
+            yield key, Claim(int(stated[1]), "command-line")
         if id(dump) in titles:
-            yield Claim(key, _rank_of_title(titles[id(dump)], sizes), "process-title")
+            yield key, Claim(_rank_of_title(titles[id(dump)], sizes), "process-title")
         rank = dump.values.get("rank", "")
         if rank.isdecimal() and len(rank) < 8:
-            yield Claim(key, int(rank), "local-variable")
+            yield key, Claim(int(rank), "local-variable")
 
 
 def local_ranks(sources: Iterable[ParsedSource], owners: Owners) -> dict[WriterKey, int]:

@@ -14,13 +14,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from hangscope.align.attached import find_attached, find_hosts, pid_in_name
-from hangscope.align.claims import TRUST, Claim, agent_ranks, best_claim, event_claims, failure_table
+from hangscope.align.claims import MAX_RANKS, TRUST, Claim, agent_ranks, best_claim, event_claims, failure_table
 from hangscope.align.dump_identity import dump_writers, guess_by_pid, same_process
-from hangscope.align.dump_owners import claims_of, find_owners, local_ranks, size_by_launchers
+from hangscope.align.dump_owners import Owners, claims_of, find_owners, local_ranks, size_by_launchers
 from hangscope.align.process import Process, gpu_of
 from hangscope.align.ras_reports import told_ranks
 from hangscope.align.unite import Union
-from hangscope.align.world import MAX_RANKS, world_size
+from hangscope.align.world import world_size
 from hangscope.parse.columns import WriterKey, writer_key
 from hangscope.parse.source import ParsedSource, WriterInfo
 from hangscope.sources.origin import FileHints, hints
@@ -39,6 +39,7 @@ class Identity:
         world_size: as the job itself says, or None.
         duplicates: ranks that two living processes claim, with these processes.
         warnings: sources that contradict each other.
+        owners: whose the stack dumps are.
     """
 
     processes: tuple[Process, ...]
@@ -47,6 +48,7 @@ class Identity:
     world_size: int | None
     duplicates: dict[int, tuple[Process, ...]]
     warnings: tuple[str, ...]
+    owners: Owners
 
 
 def identify(sources: Iterable[ParsedSource]) -> Identity:
@@ -84,7 +86,9 @@ class _Identifier:
         by_writer, processes = self._processes()
         ranks, duplicates = self._ranks(processes)
         processes.sort(key=lambda p: (p.rank is None, p.rank or 0, p.host or "", p.pid or 0, p.files))
-        return Identity(tuple(processes), by_writer, ranks, self._world_size, duplicates, tuple(self._warnings))
+        return Identity(
+            tuple(processes), by_writer, ranks, self._world_size, duplicates, tuple(self._warnings), self._owners
+        )
 
     # --- writers to nodes -------------------------------------------------------------------------------
 
@@ -157,8 +161,8 @@ class _Identifier:
             if one.rank is not None and one.rank < MAX_RANKS:
                 self._claims[self._union.find(process)].append(Claim(one.rank, "environment"))
         self._claim_by_rendezvous()
-        for claim in claims_of(self._sources, self._owners):
-            self._claim(claim.key, claim.rank, claim.source)
+        for key, claim in claims_of(self._sources, self._owners):
+            self._claim(key, claim.rank, claim.source)
         self._claim_by_local_rank()
         self._guess()
 
@@ -215,8 +219,8 @@ class _Identifier:
         one_host = len({host for key in self._writers if (host := key.host or self._hints[key.file].host)}) <= 1
         size = self._world_size or (len(known) if known == set(range(len(known))) else None)
         guess = guess_by_pid(self._sources, self._owners, unknown, known, size if one_host else None)
-        for claim in guess.claims if guess is not None else ():
-            self._claim(claim.key, claim.rank, claim.source)
+        for key, claim in guess.claims if guess is not None else ():
+            self._claim(key, claim.rank, claim.source)
         if guess is not None:
             self._warnings.append(guess.warning)
 

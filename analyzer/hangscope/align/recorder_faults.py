@@ -258,9 +258,7 @@ class Finder:
         missed = [s for s in self._by_time(ring) if rank in crossing[s.node]]
         stand = next((s for s in missed if s.group == departure.group and s.is_p2p == lacked), missed[0])
         if departure.left_out and not departure.early:
-            if lacked:
-                return self._ring_trouble(Fault.P2P, ring, stand, (rank,))
-            if stand.is_p2p:
+            if lacked or stand.is_p2p:
                 return self._ring_trouble(Fault.P2P, ring, stand, (rank,))
             numbers = self._program(rank).expected_numbers(departure)
             return self._skip_trouble(stand, (rank,), *(numbers or (stand.number, stand.number)))
@@ -322,7 +320,6 @@ class Finder:
             last_seq=max(last_seq, call.seq),
             groups=groups,
             waits=len(self._stands.of_rank),
-            late_dumps=bool(self._stands.stale),
         )
 
     def _words(self, rank: int, at: int) -> str:

@@ -23,7 +23,7 @@ class Departure:
     """Where a rank left its own pattern.
 
     Attributes:
-        at: place of the first call that is not the expected one (in the recording); None when it made none.
+        at: place of the first call that is not the expected one (in the recording).
         group: name of the group of the call that it should have made.
         expected: that call, as the rank made it a step before (place in the recording).
         early: it made a later call of the pattern first, and the expected one after it, or not yet.

@@ -7,17 +7,17 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
+from hangscope.align.claims import MAX_RANKS
 from hangscope.parse.recorder.recording import Recording
 from hangscope.parse.source import ParsedSource, recording_writer
 
 _NUMBERED = re.compile(r"^(?P<before>.*?)(?P<number>\d{1,7})(?P<after>(?:\.[A-Za-z]\w*)*)$")
-_MOST_RANKS = 1 << 20
 
 
 @functools.lru_cache(maxsize=1 << 14)
 def parse_ranks(text: str) -> tuple[int, ...]:
     """The ranks of a group as `pg_config` prints them: ``[0, 1]``."""
-    return tuple(sorted({rank for found in re.findall(r"\d{1,7}", text) if (rank := int(found)) < _MOST_RANKS}))
+    return tuple(sorted({rank for found in re.findall(r"\d{1,7}", text) if (rank := int(found)) < MAX_RANKS}))
 
 
 def name_recordings(sources: Sequence[ParsedSource]) -> None:

@@ -26,7 +26,7 @@ class Stand:
         group: name of the group.
         arrived: rank -> place of the call in its recording, for ranks that stand here.
         queued: the same for ranks that have made it and stand in an earlier call.
-        passed: ranks for which it completed.
+        passed: ranks for which it completed -> its place, None when the ring holds it no more.
         missing: ranks that have not made it.
         unknown: ranks without a dump, or whose dump is older than what the others have done with them.
         is_p2p: it is a point-to-point call; `missing` are then the peers without the other half.

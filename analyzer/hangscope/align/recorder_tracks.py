@@ -185,7 +185,7 @@ class Members:
         return self.ranks.get(name, ())
 
     def global_rank(self, name: str, inside: int) -> int | None:
-        """The global rank of a rank of the group; the world's ranks are their own."""
+        """The global rank of a rank of the group; None when the group's members are not known."""
         ranks = self.ranks.get(name, ())
         return ranks[inside] if 0 <= inside < len(ranks) else None
 

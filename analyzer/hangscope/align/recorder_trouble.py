@@ -32,11 +32,9 @@ class Trouble:
         ranks: who is to blame, () when nobody is.
         last_seen: what the ranks to blame did last, in words, or "".
         last_where: line of code of that.
-        instead: what they did instead, in words, or "".
         last_seq: last number that the call can have had, where several look the same; else the call's.
         groups: for cycles, the names of the groups.
         waits: number of ranks that wait, here or elsewhere.
-        late_dumps: dumps of some members are older than others'; what they show may be over.
     """
 
     fault: Fault
@@ -44,8 +42,6 @@ class Trouble:
     ranks: tuple[int, ...]
     last_seen: str = ""
     last_where: str = ""
-    instead: str = ""
     last_seq: int = -1
     groups: tuple[str, ...] = ()
     waits: int = 0
-    late_dumps: bool = False

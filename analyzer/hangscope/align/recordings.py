@@ -25,7 +25,6 @@ class Recordings:
         troubles: the faults.
         empty: ranks whose dump holds no calls though others', or the counters, tell of calls; or all ranks.
         off: no dump holds any call: the recorder was off.
-        cut: files that end in the middle.
         pending: ranks that stood in a call when they were dumped.
         world: how many ranks the dumps speak of.
         backend: of the communication, "" when unknown.

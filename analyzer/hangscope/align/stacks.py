@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from hangscope.align.dump_owners import CHECKPOINT, CHILD, HELPER, LAUNCHER, LOADER, RANK, Owners, find_owners
+from hangscope.align.dump_owners import CHECKPOINT, CHILD, HELPER, LAUNCHER, LOADER, RANK
 from hangscope.align.dump_threads import Choice, choose_thread
 from hangscope.align.identity import Identity
 from hangscope.align.process import Process
@@ -106,17 +106,15 @@ def place_stacks(sources: Sequence[ParsedSource], identity: Identity) -> Stacks:
     dumps = [dump for source in sources for dump in source.dumps]
     if not dumps:
         return Stacks()
-    files = {dump.line.file: hints(dump.line.file) for dump in dumps}
-    owners = find_owners(sources, {file: hint.host for file, hint in files.items()})
-    placer = _Placer(identity, owners, {file: hint.rank for file, hint in files.items()})
+    placer = _Placer(identity, {file: hints(file).rank for file in {dump.line.file for dump in dumps}})
     positions = [placer.place(dump) for dump in sorted(dumps, key=_in_time)]
     return Stacks(tuple(sorted(_completed(_counted(positions)), key=_by_rank)))
 
 
 class _Placer:
-    def __init__(self, identity: Identity, owners: Owners, file_ranks: Mapping[str, int | None]) -> None:
+    def __init__(self, identity: Identity, file_ranks: Mapping[str, int | None]) -> None:
         self._identity = identity
-        self._owners = owners
+        self._owners = identity.owners
         self._file_ranks = file_ranks
         self._table: FrameTable = load_frames()
         self._by_pid: dict[int, list[Process]] = defaultdict(list)

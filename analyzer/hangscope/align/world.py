@@ -1,16 +1,14 @@
-"""How many ranks the job has, and what numbers of ranks are possible at all."""
+"""How many ranks the job has."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
 
+from hangscope.align.claims import MAX_RANKS
 from hangscope.align.recorder_ranks import world_of
 from hangscope.model import Value
 from hangscope.parse.source import ParsedSource
-
-MAX_RANKS = 1 << 20
-"""Ten times the largest jobs there are; a larger number is torn from two, or made to exhaust memory."""
 
 
 def world_size(sources: Sequence[ParsedSource]) -> int | None:

@@ -89,12 +89,11 @@ def _fact(trouble: Trouble, job: Job) -> Fact:
         "in_group": about,
     }
     affected = tuple(sorted({*call.arrived, *call.missing} - set(trouble.ranks)))
-    hosts = sorted({host for rank in trouble.ranks if rank in job.ranks and (host := job.ranks[rank].host)})
     return Fact(
         _KIND_OF[trouble.fault],
         fields,
         ranks=trouble.ranks,
-        hosts=tuple(hosts),
+        hosts=job.hosts_of(trouble.ranks),
         group=about,
         affected=affected,
         evidence=call.evidence,
