@@ -280,6 +280,42 @@ def test_commands_name_the_process_that_is_meant() -> None:
     assert [state.state for state in report.ranks][:2] == ["waiting", "waiting"]
 
 
+@pytest.mark.parametrize(
+    ("command", "ready"),
+    [
+        ("py-spy record --pid PID --duration 30 -o p.svg", "ssh node01 py-spy record --pid 101 --duration 30 -o p.svg"),
+        ("kill -CONT PID", "ssh node01 kill -CONT 101"),
+        (
+            "cat /proc/PID/stack; ps -eo stat,cmd | grep ' D'",
+            "ssh node01 \"cat /proc/101/stack; ps -eo stat,cmd | grep ' D'\"",
+        ),
+        ("tr '\\0' ' ' < /proc/PID/environ", "tr '\\0' ' ' < /proc/101/environ"),
+        ("torchrun --max-restarts=0 ...", "torchrun --max-restarts=0 ..."),
+    ],
+)
+def test_a_command_names_the_process_wherever_it_stands(command: str, ready: str) -> None:
+    verdict = replace(_finding("compute-stall", ranks=(1,)), remedies=(Remedy("look", command),))
+    job = _Job(ranks={1: _Process(host="node01", pid=101)})
+    assert build_report(job, _Diagnosis(verdict)).next_steps[0].command == ready
+
+
+def test_a_command_is_about_the_process_that_the_verdict_names() -> None:
+    verdict = replace(
+        _finding("process-frozen", ranks=(1,)),
+        title="A child of rank 1: pid 999",
+        remedies=(Remedy("", "kill -CONT PID"),),
+    )
+    job = _Job(ranks={1: _Process(host="node01", pid=101)})
+    assert build_report(job, _Diagnosis(verdict)).next_steps[0].command == "ssh node01 kill -CONT 999"
+
+
+def test_the_same_command_is_not_advised_again() -> None:
+    remedy = Remedy("With native frames.", "py-spy dump --native --pid PID")
+    verdict = replace(_finding("compute-stall", ranks=(1,)), confidence=0.5, remedies=(remedy,))
+    commands = [s.command for s in build_report(_Job(ranks={1: _Process(pid=101)}), _Diagnosis(verdict)).next_steps]
+    assert commands.count("py-spy dump --native --pid 101") == 1
+
+
 def test_a_launch_that_lacks_a_node_has_no_ranks_to_ask() -> None:
     verdict = replace(_finding("rank-never-started"), confidence=0.7)
     thin = _finding("insufficient-evidence", explained_by="rank-never-started")

@@ -15,6 +15,11 @@ from hangscope.report.spans import fold_hosts, rank_words
 _MOST_STEPS = 8
 _SURE = 0.8
 
+_A_PID = re.compile(r"(?<![\w$])PID\b")
+_TOLD_PID = re.compile(r"\bpid (\d+)\b")
+_ONE_COMMAND = re.compile(r"[\w\s./:,=@%+-]+")
+_IN_QUOTES = re.compile(r'["$`\\!]')
+
 # How each launcher keeps one log a rank. torchrun takes the spelling with an underscore in every version.
 _LOG_A_RANK = {
     "torchrun": "torchrun --log_dir logs --tee 3 ...",
@@ -33,7 +38,9 @@ def advise(job: JobView, diagnosis: DiagnosisView) -> tuple[NextStep, ...]:
         if causes()[verdict.cause].family != "launch":
             steps += (*_missing_logs(job), *_live_stacks(job, verdict))
         steps += (*_more_words(job), *_recorder(job))
-    return tuple(dict.fromkeys(steps))[:_MOST_STEPS]
+    commands = {step.command for step in steps[: len(verdict.remedies)]}
+    fresh = [step for step in steps[len(verdict.remedies) :] if step.command is None or step.command not in commands]
+    return tuple(dict.fromkeys([*steps[: len(verdict.remedies)], *fresh]))[:_MOST_STEPS]
 
 
 def _is_open(verdict: Finding) -> bool:
@@ -79,11 +86,17 @@ def _suspect(job: JobView, verdict: Finding) -> int | None:
 def _with_pid(command: str | None, job: JobView, verdict: Finding) -> str | None:
     """A command about one process, with the pid and the host of the most suspect rank when they are known."""
     rank = _suspect(job, verdict)
-    if command is None or rank is None or not command.endswith("--pid PID"):
+    if command is None or rank is None or not _A_PID.search(command):
         return command
     process = job.ranks[rank]
-    ready = command.removesuffix("PID") + str(process.pid)
-    return f"ssh {process.host} {ready}" if process.host and re.fullmatch(r"[\w.-]+", process.host) else ready
+    # a finding about a child of the rank says in its title which process it means
+    told = _TOLD_PID.search(verdict.title)
+    ready = _A_PID.sub(told[1] if told else str(process.pid), command)
+    if process.host is None or not re.fullmatch(r"[\w.-]+", process.host):
+        return ready
+    # of a pipe, all of it has to run over there, not only what stands before the first sign
+    remote = ready if _ONE_COMMAND.fullmatch(ready) else f'"{ready}"'
+    return ready if remote != ready and _IN_QUOTES.search(ready) else f"ssh {process.host} {remote}"
 
 
 def _more_words(job: JobView) -> Iterator[NextStep]:
