@@ -749,3 +749,47 @@ def test_a_gap_in_the_ranks_is_asked_for(tmp_path: Path) -> None:
     verdict = judge(pyspy({0: SYNC, 2: SYNC}), tmp_path).verdict
     assert verdict.cause == "insufficient-evidence"
     assert "ranks 1)" in verdict.explanation or "rank 1" in verdict.explanation
+
+
+def test_a_process_of_another_program_is_no_rank_of_the_job(tmp_path: Path) -> None:
+    stranger = (
+        "Process 999: /usr/bin/python3 prepare_data.py\nPython v3.11.7 (/usr/bin/python3.11)\n\n"
+        'Thread 999 (idle): "MainThread"\n'
+    ) + "".join(f"    {frame}\n" for frame in f"{LOADER} < {TRAIN}".split(" < "))
+    files = pyspy(others({}, SYNC))
+    named = judge({**files, "prepare.txt": stranger}, tmp_path).verdict
+    assert (named.cause, named.ranks) == ("insufficient-evidence", ())
+    nameless = judge({"all.txt": "".join(files.values()) + stranger}, tmp_path / "one").verdict
+    assert nameless.cause == "insufficient-evidence"
+    same = stranger.replace("prepare_data.py", "-u train.py")
+    verdict = judge({"all.txt": "".join(files.values()) + same}, tmp_path / "two").verdict
+    assert verdict.cause == "data-loading-stall"
+
+
+def test_two_processes_of_one_rank_are_no_process_that_moves(tmp_path: Path) -> None:
+    files = {}
+    for number, stack in enumerate([SYNC, SYNC, SYNC, f"{LOADER} < {TRAIN}"]):
+        (text,) = pyspy({number: stack}).values()
+        files[f"rank{number // 2}.{number}.txt"] = text
+    assert judge(files, tmp_path).verdict.cause != "no-fault-found"
+
+
+def test_a_stack_torn_off_above_python_accuses_nobody_of_a_left_out_group(tmp_path: Path) -> None:
+    setup = c10d("_new_group_with_tag", 5000) + f" < {c10d('new_group', 5400)} < {TRAIN}"
+    torn = f"c10d::Work::wait (libtorch_cpu.so) < {ALL_REDUCE} < {TRAIN}"
+    files = pyspy({0: setup, 1: torn})
+    whole = judge(files, tmp_path / "whole").verdict
+    assert (whole.cause, whole.ranks) == ("collective-skipped", (1,))
+    name = next(name for name, text in files.items() if "Work::wait" in text)
+    files[name] = files[name][: files[name].index("libtorch_cpu.so)") + len("libtorch_cpu.so)")] + "\n"
+    assert judge(files, tmp_path / "torn").verdict.cause == "insufficient-evidence"
+
+
+def test_a_rank_of_which_only_c_code_shows_is_suspect(tmp_path: Path) -> None:
+    files = pyspy({0: SYNC, 1: SYNC, 2: SYNC})
+    files["pyspy/rank1.txt"] = (
+        "Process 41007: python -u train.py\nPython v3.11.7 (/usr/bin/python3.11)\n\n"
+        'Thread 41007 (idle): "MainThread"\n    __GI___open64 (libc.so.6)\n    _io_FileIO___init__ (libpython3.11.so.1.0)\n'
+    )
+    verdict = judge(files, tmp_path).verdict
+    assert (verdict.cause, verdict.ranks) == ("insufficient-evidence", (1,))

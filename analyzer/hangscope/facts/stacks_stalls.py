@@ -22,7 +22,7 @@ KINDS = {
     "stack_compiles": FactKind(_FIELDS, "A rank compiles."),
     "stack_computes": FactKind(_FIELDS, "A rank runs its own code, or sleeps in it, while the others wait."),
     "stack_suspect": FactKind(
-        _FIELDS, "A rank is in a function in which the others are as well, but not in the call in which they wait."
+        _FIELDS, "A rank is not in the call of the others, and its stack does not tell whether that is normal."
     ),
     "stack_locked": FactKind(_FIELDS, "Threads of a rank wait for locks, for each other or for the interpreter."),
     "stack_build_lock": FactKind(_FIELDS, "A rank waits for a lock file of a build or a download."),
@@ -86,6 +86,10 @@ def find(job: Job) -> Iterator[Fact]:
                 fact = replace(fact, kind="stack_suspect")
             yield fact
             yield from _outlasted(fact, job)
+    blind = [stand for stand in picture.stands if stand.state == "native"]
+    if not told and 0 < len(blind) < len(picture.waiting):
+        # frames of C alone: where it is not shows, only that it is not in the others' call
+        yield replace(_fact("stack_computes", blind, picture), kind="stack_suspect")
 
 
 def _stands_out(culprits: Sequence[Stand], picture: Picture) -> bool:
