@@ -12,6 +12,7 @@ from hangscope.align.job import Job
 from hangscope.facts.attached import going_on
 from hangscope.facts.deaths import find_deaths
 from hangscope.facts.stack_stands import ON_GPU, Stand, find_stands
+from hangscope.facts.stack_strangers import of_the_job
 
 LEAVING = frozenset({"teardown", "exit-wait"})
 _NEUTRAL = frozenset({"unknown", "native", "noise", "launcher", "loader-idle", "server-idle"})
@@ -76,7 +77,7 @@ class _ById:
 @functools.lru_cache(maxsize=1)
 def _picture(key: _ById) -> Picture:
     job = key.job
-    stands = _alive(find_stands(job), job)
+    stands = _alive(of_the_job(find_stands(job)), job)
     waiting = tuple(stand for stand in stands if stand.waits)
     starting = tuple(stand for stand in stands if stand.in_init)
     sleeping = bool(waiting) and not any(stand.active for stand in waiting)

@@ -176,8 +176,14 @@ def _stand(positions: Sequence[Position], children: _Children) -> Stand:
         rounds[position.dump.tool, position.native].append(position)
     views = sorted((found[-1] for found in rounds.values()), key=_telling)
     best = views[0]
-    earlier = rounds[best.dump.tool, best.native][:-1]
+    # a rank that was started again, or two that one name fits, did not move from one to the other
+    earlier = [p for p in rounds[best.dump.tool, best.native][:-1] if _same_process(p, best)]
     return Stand(best, tuple(views), earlier[-1] if earlier else None, children.of(best), path_of(best))
+
+
+def _same_process(one: Position, other: Position) -> bool:
+    pids = {one.dump.pid, other.dump.pid}
+    return None in pids or len(pids) == 1
 
 
 class _Children:

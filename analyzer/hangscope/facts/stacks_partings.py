@@ -99,7 +99,8 @@ def _partings(job: Job, picture: Picture) -> Iterator[Fact]:
         # all ranks have to make a group together: who is in another call did not
         outside = [stand for place in places if place is not setup[0] for stand in place.stands]
         outside += picture.on_gpu
-        if outside:
+        if outside and all(stand.path for stand in outside):
+            # without a frame of Python it may be in the same set-up
             yield _fact("stack_setup_partial", outside, setup[0].stands, picture, len(places))
         return
     places = _places((*picture.waiting, *picture.on_gpu))

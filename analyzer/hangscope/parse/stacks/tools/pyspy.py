@@ -6,7 +6,7 @@ import functools
 import re
 
 from hangscope.model import Frame, Line
-from hangscope.parse.stacks.builder import MAX_NAME, MAX_PATH, Builder, Step
+from hangscope.parse.stacks.builder import MAX_NAME, MAX_PATH, MAX_THREADS, Builder, Step
 
 TOOL = "py-spy"
 BEGINS = ("Process ", "Thread ", "Error: Failed to ", "Permission Denied", "Can't get native stack traces", "Python v")
@@ -46,6 +46,8 @@ class Reader:
         self._failing = False
         self._ruled = False
         self._wrapped = ""
+        self._numbers: set[str] = set()
+        self._named_main = False
 
     @staticmethod
     def begins(text: str) -> bool:
@@ -121,10 +123,8 @@ class Reader:
         dump = self._builder.dump
         if self._begin_pending(line):
             dump = self._builder.dump
-        elif dump is not None and main and any(t.name == "MainThread" for t in dump.threads):
+        elif dump is not None and dump.threads and ((main and self._named_main) or number in self._numbers):
             # dumps of several processes, without the head lines
-            dump = None
-        elif dump is not None and any(t.thread == number for t in dump.threads):
             dump = None
         if dump is None:
             self._headed = False
@@ -132,6 +132,11 @@ class Reader:
         elif main and number.isdecimal() and not self._headed:
             # on Linux the main thread's number is the process's
             self._builder.name_process(int(number))
+        if not dump.threads:
+            self._numbers, self._named_main = set(), False
+        if len(self._numbers) < MAX_THREADS:
+            self._numbers.add(number)
+        self._named_main = self._named_main or main
         thread = self._builder.thread(line, number, name)
         thread.activity = activity
         thread.gil = "+gil" in more
