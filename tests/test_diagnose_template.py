@@ -29,7 +29,9 @@ def _subject(*facts: Fact) -> Subject:
         ("{f.missing} and {f.shape}", "2-4 and 2, 3, 4"),
         ("{f.full} {f.ratio} {f.ranks} {f.hosts} {f.group}", "yes 0.5 1 node01 tp"),
         ("{f.absent} {f.nothing} {g.size} {f.absent|a file}", "? ? ? a file"),
+        ("left out, {f.absent|}{f.absent|}", "left out, "),
         ("{f.word:bytes}", "much"),
+        ("{f.one:rank-count} {f.many:process-count} {f.one:line-count}", "1 rank 1234567 processes 1 line"),
     ],
 )
 def test_templates(template: str, text: str) -> None:
@@ -48,6 +50,8 @@ def test_templates(template: str, text: str) -> None:
         ratio=0.5,
         nothing=None,
         word="much",
+        one=1,
+        many=1234567,
     )
     assert render(template, _subject(fact)) == text
 
@@ -118,3 +122,11 @@ def test_sentences_begin_with_a_capital(text: str, read: str) -> None:
 
 def test_names_with_commas_are_told_apart() -> None:
     assert render("{f.groups}", _subject(make_fact("x", groups=("split 1, color 0", "dp")))) == "split 1, color 0; dp"
+
+
+def test_what_is_left_out_leaves_no_gap() -> None:
+    assert (
+        sentences(render("it waits. {f.absent|} No dump shows it. {f.absent|}", NOTHING))
+        == "it waits. No dump shows it."
+    )
+    assert sentences(render("it failed {f.absent|}.", NOTHING)) == "it failed."

@@ -29,7 +29,7 @@ class Placeholder:
     name: str
     field: str
     format: str
-    default: str
+    default: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ def placeholders(template: str) -> list[Placeholder]:
 
 
 def render(template: str, subject: Subject) -> str:
-    """Fills in a template; what is not known becomes the placeholder's own default, else words or ``?``."""
+    """Fills in a template; what is not known becomes the placeholder's default (``{f.field|}``: nothing), else ``?``."""
     parts = []
     for literal, expression, spec, _ in _FORMATTER.parse(template):
         parts.append(literal)
@@ -79,7 +79,8 @@ def headline(text: str) -> str:
 
 def sentences(text: str) -> str:
     """A rendered explanation: a sentence that begins with a rank or with a witness begins with a capital."""
-    return _SENTENCE_START.sub(lambda start: start[1] + start[2].upper(), text)
+    # a placeholder of which nothing is known leaves the spaces around it
+    return _SENTENCE_START.sub(lambda start: start[1] + start[2].upper(), _SPARE_SPACES.sub("", text).rstrip())
 
 
 def outline(template: str) -> str:
@@ -105,17 +106,19 @@ def field_value(fact: Fact, name: str) -> Value:
 
 
 def _placeholder(expression: str, spec: str) -> Placeholder:
-    path, _, default = expression.partition("|")
+    path, bar, default = expression.partition("|")
     name, _, field = path.strip().partition(".")
     if spec and spec not in _FORMATS and not (spec == "named" and name in _NAMED and not field):
         raise ValueError(f"{{{expression}:{spec}}} has no format {spec!r} (there are named, {', '.join(_FORMATS)})")
-    return Placeholder(name, field, spec, default)
+    return Placeholder(name, field, spec, default if bar else None)
 
 
 def _fill(wanted: Placeholder, subject: Subject) -> str:
     facts = subject.bound.get(wanted.name, ())
     text = _fill_field(wanted, facts) if wanted.field else _fill_summary(wanted, subject)
-    return text or wanted.default or (UNKNOWN if wanted.field else _NOTHING_KNOWN.get(wanted.name, UNKNOWN))
+    if text or wanted.default is not None:
+        return text or wanted.default or ""
+    return UNKNOWN if wanted.field else _NOTHING_KNOWN.get(wanted.name, UNKNOWN)
 
 
 def _fill_field(wanted: Placeholder, facts: Sequence[Fact]) -> str:
@@ -191,10 +194,15 @@ def _format_seconds(value: float) -> str:
     return f"{minutes} min {seconds} s" if seconds else f"{minutes} min"
 
 
+def _counted(value: float, one: str, many: str) -> str:
+    return f"{value:.0f} {one if value == 1 else many}"
+
+
 _LONGEST_TITLE = 140
 _HEADLINE_STARTS = ("rank ", "ranks ", "host ", "hosts ", "an unknown ", "process ", "a process ")
 
 # Words of logs are quoted in explanations too, so that only the words that templates put in are touched.
+_SPARE_SPACES = re.compile(r" +(?=[ \n]|\.(?:\s|\Z))")
 _SENTENCE_START = re.compile(
     r"(\A\s*|[a-z)]\.\s+)([ratp])(?=anks? \d|n unknown (?:rank|host)|he (?:shell|kernel|launcher) |rocess \d| process )"
 )
@@ -206,4 +214,7 @@ _FORMATS: dict[str, Callable[[float], str]] = {
     "s": _format_seconds,
     "ms": lambda value: _format_seconds(value / 1000),
     "hex": lambda value: hex(int(value)),
+    "rank-count": lambda value: _counted(value, "rank", "ranks"),
+    "process-count": lambda value: _counted(value, "process", "processes"),
+    "line-count": lambda value: _counted(value, "line", "lines"),
 }
