@@ -130,3 +130,7 @@ def test_what_is_left_out_leaves_no_gap() -> None:
         == "it waits. No dump shows it."
     )
     assert sentences(render("it failed {f.absent|}.", NOTHING)) == "it failed."
+
+
+def test_a_sentence_begins_behind_a_function_without_a_name() -> None:
+    assert sentences("at train.py:71 <listcomp>. rank 0 is late") == "at train.py:71 <listcomp>. Rank 0 is late"

@@ -60,7 +60,7 @@ def placeholders(template: str) -> list[Placeholder]:
 
 
 def render(template: str, subject: Subject) -> str:
-    """Fills in a template; what is not known becomes the placeholder's default (``{f.field|}``: nothing), else ``?``."""
+    """Fills in a template; what is not known becomes the placeholder's default (``{f.field|}``: none), else ``?``."""
     parts = []
     for literal, expression, spec, _ in _FORMATTER.parse(template):
         parts.append(literal)
@@ -204,7 +204,8 @@ _HEADLINE_STARTS = ("rank ", "ranks ", "host ", "hosts ", "an unknown ", "proces
 # Words of logs are quoted in explanations too, so that only the words that templates put in are touched.
 _SPARE_SPACES = re.compile(r" +(?=[ \n]|\.(?:\s|\Z))")
 _SENTENCE_START = re.compile(
-    r"(\A\s*|[a-z)]\.\s+)([ratp])(?=anks? \d|n unknown (?:rank|host)|he (?:shell|kernel|launcher) |rocess \d| process )"
+    r"(\A\s*|[a-z)>\]]\.\s+)([ratp])"
+    r"(?=anks? \d|n unknown (?:rank|host)|he (?:shell|kernel|launcher) |rocess \d| process )"
 )
 _NOTHING_KNOWN = {"hosts": "an unknown host", "group": "an unknown group"}
 _NAMED = {"ranks": "rank", "affected": "rank", "hosts": "host"}
