@@ -178,3 +178,15 @@ def test_ranks_of_the_group_that_left_no_line_are_counted() -> None:
     assert re.search(
         r"unknown +9\d\d +no line tells", _render(replace(report, collectives=(state,)), RenderOptions(width=80))
     )
+
+
+def test_who_is_at_rest_needs_no_frames() -> None:
+    text = _render(report_samples.stuck_loader(), RenderOptions(width=100))
+    assert "watching its workers" in text
+    assert "_invoke_run" not in text
+
+
+def test_no_fault_names_nobody_who_suffers() -> None:
+    report = report_samples.stuck_loader()
+    verdict = replace(report.verdict, cause="no-fault-found", affected_ranks=(0, 1))
+    assert "suffer" not in _render(replace(report, verdict=verdict), RenderOptions(width=100))

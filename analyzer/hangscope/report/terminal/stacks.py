@@ -16,8 +16,10 @@ _CLASSES = 8
 _FRAMES = 6
 _NAMES = 4
 _ROLES = {"loader": "data loader", "checkpoint": "checkpoint process", "child": "child process", "launcher": "launcher"}
+_AT_REST = frozenset({"launcher", "loader-idle", "server-idle"})
+"""States that say all there is to say: they are the same frames in every job."""
 _CHANGES = {
-    "stuck": "did not move between the dumps",
+    "stuck": "the same in every dump",
     "slow": "still in the same call, at another line of it",
     "moving": "moved between the dumps",
 }
@@ -55,6 +57,8 @@ def _show_state(screen: Screen, state: StackState, *, alone: bool) -> None:
     screen.show(head, indent=1)
     if state.change:
         screen.prose(_CHANGES[state.change], indent=5, style="dim")
+    if state.state in _AT_REST and not state.outlier and not alone and not screen.options.verbose:
+        return
     frames = state.frames if screen.options.verbose else state.frames[:_FRAMES]
     own = _own_frame(state)
     for frame in frames:

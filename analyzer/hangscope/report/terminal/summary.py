@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rich.text import Text
 
+from hangscope.diagnose.catalogue import NO_FAULT_FOUND
 from hangscope.model import Finding, NextStep, Report, Role
 from hangscope.report.printable import one_line
 from hangscope.report.spans import confidence_word, count_words, fold_hosts, rank_words
@@ -111,7 +112,7 @@ def _who(report: Report) -> Text | None:
     if hosts:
         words += (" on " if words else "host ") + one_line(fold_hosts(hosts))
     lines = [words] if words else []
-    if verdict.affected_ranks:
+    if verdict.affected_ranks and verdict.cause != NO_FAULT_FOUND:
         count = len(verdict.affected_ranks)
         numbers = rank_words(verdict.affected_ranks, most=60).partition(" ")[2]
         verb = "suffers" if count == 1 else "suffer"
