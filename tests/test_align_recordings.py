@@ -260,3 +260,9 @@ def test_a_watchdogs_line_and_a_recording_of_one_call_are_one_collective(tmp_pat
     report = analyze(tmp_path)
     assert told(report)[:2] == ("collective-skipped", (2,))
     assert [(call.group, call.seq) for call in report.collectives] == [("0", 13)]
+
+
+def test_one_rank_ahead_of_all_others_proves_nothing_against_them(tmp_path: Path) -> None:
+    dumps = [steps(r).call(line=10) for r in range(4)]
+    dumps[3].wait("_all_gather_base", 16, line=11)
+    assert analyze(write(tmp_path, dumps)).verdict.confidence < 0.6

@@ -793,3 +793,15 @@ def test_a_rank_of_which_only_c_code_shows_is_suspect(tmp_path: Path) -> None:
     )
     verdict = judge(files, tmp_path).verdict
     assert (verdict.cause, verdict.ranks) == ("insufficient-evidence", (1,))
+
+
+def test_a_checkpoint_that_moves_is_no_proof_of_a_stall(tmp_path: Path) -> None:
+    save = f"save (torch/serialization.py:900) < save_checkpoint (train.py:30) < {TRAIN}"
+    first = pyspy(others({0: f"[|active] {save}"}, f"{BARRIER} < {TRAIN}"))
+    moved = f"[|active] _write_item (torch/serialization.py:1100) < {save}"
+    later = pyspy(others({0: moved}, f"{BARRIER} < {TRAIN}"))
+    one = judge(first, tmp_path / "one").verdict
+    assert one.cause == "checkpoint-stall"
+    assert one.confidence > 0.8
+    rounds = {f"round1/{n}": t for n, t in first.items()} | {f"round2/{n}": t for n, t in later.items()}
+    assert judge(rounds, tmp_path / "two").verdict.confidence < 0.6

@@ -280,7 +280,7 @@ def test_a_child_that_is_no_python_is_no_dump_of_its_parent() -> None:
 
 
 def test_a_process_of_more_threads_than_are_kept_ends_where_the_next_begins() -> None:
-    pool = "".join(f'Thread {9000 + number} (idle): "pool-{number}"\n    run (worker.py:3)\n' for number in range(2_500))
+    pool = "".join(f'Thread {9000 + at} (idle): "pool-{at}"\n    run (worker.py:3)\n' for at in range(2_500))
     main = 'Thread {} (idle): "MainThread"\n    main (train.py:9)\n'
     dumps = read(main.format(101) + pool + main.format(102))
     assert [dump.pid for dump in dumps] == [101, 102]

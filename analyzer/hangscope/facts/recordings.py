@@ -12,7 +12,7 @@ from hangscope.model import Evidence, Fact, Location, Value
 
 _FIELDS = (
     "seq", "last_seq", "op", "called", "description", "where", "expected", "found", "last_seen", "last_where",
-    "arrived", "missing", "doubt", "tie", "waiting", "groups", "backend", "on_gpu", "p2p", "in_group",
+    "arrived", "missing", "doubt", "tie", "waiting", "groups", "backend", "on_gpu", "p2p", "in_group", "few",
 )  # fmt: skip
 KINDS = {
     "recorded_call_missing": FactKind(_FIELDS, "Ranks that wait in no call have not made one in which others wait."),
@@ -87,6 +87,8 @@ def _fact(trouble: Trouble, job: Job) -> Fact:
         "on_gpu": job.recordings.backend not in _ON_CPU,
         "p2p": p2p,
         "in_group": about,
+        # most of a group elsewhere: one who is ahead, be it by a moment, looks like that
+        "few": 0 < len(call.arrived) < len(trouble.ranks),
     }
     affected = tuple(sorted({*call.arrived, *call.missing} - set(trouble.ranks)))
     return Fact(

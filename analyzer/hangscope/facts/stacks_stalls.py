@@ -8,6 +8,7 @@ from dataclasses import replace
 from hangscope.align.job import Job
 from hangscope.align.stacks import Position
 from hangscope.facts import FactKind
+from hangscope.facts.attached import stood_still
 from hangscope.facts.collect import evidence_of
 from hangscope.facts.stack_lines import frame_line, lines_of, where_of
 from hangscope.facts.stack_picture import Picture, has_signs_of_hang, picture_of
@@ -82,8 +83,12 @@ def find(job: Job) -> Iterator[Fact]:
         if culprits:
             told = True
             fact = _fact(kind, culprits, picture)
-            if kind == "stack_computes" and not has_signs_of_hang(job) and _may_be_normal(culprits, picture):
+            stuck = has_signs_of_hang(job) or _all_stood_still(culprits, picture, job)
+            if kind == "stack_computes" and not stuck and _may_be_normal(culprits, picture):
                 fact = replace(fact, kind="stack_suspect")
+            if kind == "stack_checkpoints" and fact.fields["moving"] and not has_signs_of_hang(job):
+                # one that is being written is nothing bad by itself
+                fact = replace(fact, fields={**fact.fields, "sure": False})
             yield fact
             yield from _outlasted(fact, job)
     blind = [stand for stand in picture.stands if stand.state == "native"]
@@ -106,6 +111,12 @@ def _may_be_normal(culprits: Sequence[Stand], picture: Picture) -> bool:
         stand.own_path[:1] and stand.own_path[0][:2] in shared and not (stand.active and stand.still)
         for stand in culprits
     )
+
+
+def _all_stood_still(culprits: Sequence[Stand], picture: Picture, job: Job) -> bool:
+    """No thread that matters woke up between two looks: no slow step of a healthy run looks like that."""
+    still = stood_still(job)
+    return all(stand.still and (stand.host, stand.pid) in still for stand in (*culprits, *picture.peers))
 
 
 def _outlasted(fact: Fact, job: Job) -> Iterator[Fact]:
