@@ -745,6 +745,22 @@ def test_a_rank_between_two_steps_is_suspect_and_no_more(tmp_path: Path) -> None
     assert "ps -o pid,stat" in str([remedy.command for remedy in verdict.remedies])
 
 
+@pytest.mark.parametrize(("switches", "cause"), [(0, "compute-stall"), (3, "insufficient-evidence")])
+def test_a_rank_that_attach_saw_standing_is_more_than_suspect(switches: int, cause: str, tmp_path: Path) -> None:
+    scene = others({1: "main (train.py:90) < <module> (train.py:120)"}, SYNC)
+    rounds = {f"round{number}/{file}": text for number in (1, 2) for file, text in pyspy(scene).items()}
+    measured = [
+        line
+        for rank in scene
+        for line in (
+            f"hangscope attach: process pid={pid_of(rank)} parent=1 role=rank rank={rank} world_size=4 host=alpha",
+            f"hangscope attach: progress pid={pid_of(rank)} cpu_s=0.01 over_s=5.0 switches={switches} log_bytes=0",
+        )
+    ]
+    verdict = judge({**rounds, "attach.txt": "\n".join(measured) + "\n"}, tmp_path).verdict
+    assert (verdict.cause, verdict.ranks) == (cause, (1,))
+
+
 def test_a_gap_in_the_ranks_is_asked_for(tmp_path: Path) -> None:
     verdict = judge(pyspy({0: SYNC, 2: SYNC}), tmp_path).verdict
     assert verdict.cause == "insufficient-evidence"

@@ -26,6 +26,7 @@ KINDS = {
 }
 
 _FULL = 0.99
+_LONG_S, _IDLE_S = 3.0, 0.3
 _USED_UP = 0.98
 """A process at its limit closes and opens again; between two looks a few may be free."""
 
@@ -67,6 +68,20 @@ def going_on(job: Job) -> tuple[Event, ...]:
     }
     found = [went_on[key] for event in ranks if (key := (event.host, event.number("process"))) in went_on]
     return tuple(found) if len(found) == len(ranks) else ()
+
+
+def stood_still(job: Job) -> frozenset[tuple[str | None, int | None]]:
+    """Host and pid of the processes whose main threads did not once come out of their wait between attach's looks."""
+    return frozenset(
+        (event.host, event.number("process"))
+        for event in job.events.of("attach_progress")
+        if event.number("switches") == 0 and _seconds(event, "over_s") >= _LONG_S and _seconds(event, "cpu_s") < _IDLE_S
+    )
+
+
+def _seconds(event: Event, name: str) -> float:
+    value = event.fields.get(name)
+    return float(value) if isinstance(value, int | float) else 0.0
 
 
 def _growing_logs(job: Job) -> Iterator[Fact]:
