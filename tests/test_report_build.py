@@ -309,6 +309,17 @@ def test_a_command_is_about_the_process_that_the_verdict_names() -> None:
     assert build_report(job, _Diagnosis(verdict)).next_steps[0].command == "ssh node01 kill -CONT 999"
 
 
+def test_a_process_of_unknown_rank_is_named_in_commands() -> None:
+    verdict = replace(
+        _finding("python-deadlock"),
+        title="Process 999 waits",
+        hosts=(),
+        remedies=(Remedy("", "py-spy dump --pid PID"),),
+    )
+    job = _Job(ranks={1: _Process(host="node01", pid=101)}, stuck=(_Stuck(arrived=(1,)),))
+    assert build_report(job, _Diagnosis(verdict)).next_steps[0].command == "py-spy dump --pid 999"
+
+
 def test_the_same_command_is_not_advised_again() -> None:
     remedy = Remedy("With native frames.", "py-spy dump --native --pid PID")
     verdict = replace(_finding("compute-stall", ranks=(1,)), confidence=0.5, remedies=(remedy,))

@@ -16,7 +16,7 @@ _MOST_STEPS = 8
 _SURE = 0.8
 
 _A_PID = re.compile(r"(?<![\w$])PID\b")
-_TOLD_PID = re.compile(r"\bpid (\d+)\b")
+_TOLD_PID = re.compile(r"\b(?:pid|[Pp]rocess) (\d+)\b")
 _ONE_COMMAND = re.compile(r"[\w\s./:,=@%+-]+")
 _IN_QUOTES = re.compile(r'["$`\\!]')
 
@@ -85,18 +85,23 @@ def _suspect(job: JobView, verdict: Finding) -> int | None:
 
 def _with_pid(command: str | None, job: JobView, verdict: Finding) -> str | None:
     """A command about one process, with the pid and the host of the most suspect rank when they are known."""
-    rank = _suspect(job, verdict)
-    if command is None or rank is None or not _A_PID.search(command):
+    if command is None or not _A_PID.search(command):
         return command
-    process = job.ranks[rank]
-    # a finding about a child of the rank says in its title which process it means
+    rank = _suspect(job, verdict)
+    # a finding about a child of a rank, or about a process of unknown rank, says in its title which one it means
     told = _TOLD_PID.search(verdict.title)
-    ready = _A_PID.sub(told[1] if told else str(process.pid), command)
-    if process.host is None or not re.fullmatch(r"[\w.-]+", process.host):
+    if told and not verdict.ranks:
+        pid, host = told[1], verdict.hosts[0] if len(verdict.hosts) == 1 else None
+    elif rank is not None:
+        pid, host = told[1] if told else str(job.ranks[rank].pid), job.ranks[rank].host
+    else:
+        return command
+    ready = _A_PID.sub(pid, command)
+    if host is None or not re.fullmatch(r"[\w.-]+", host):
         return ready
     # of a pipe, all of it has to run over there, not only what stands before the first sign
     remote = ready if _ONE_COMMAND.fullmatch(ready) else f'"{ready}"'
-    return ready if remote != ready and _IN_QUOTES.search(ready) else f"ssh {process.host} {remote}"
+    return ready if remote != ready and _IN_QUOTES.search(ready) else f"ssh {host} {remote}"
 
 
 def _more_words(job: JobView) -> Iterator[NextStep]:
