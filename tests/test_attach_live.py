@@ -153,6 +153,16 @@ def test_what_is_no_python_or_gone_is_no_rank(process: MakeProcess) -> None:
     assert _found() == []
 
 
+def test_a_process_that_runs_no_python_is_refused_with_a_reason(process: MakeProcess) -> None:
+    process(10, command="bash -l", exe="/bin/bash")
+    process(11, command="python train.py")
+    with pytest.raises(InputError, match=r"process 10 \(bash -l\) runs no Python") as nothing:
+        find_jobs((10,))
+    assert "11 (python train.py" in nothing.value.advice
+    process(12, 10, command="python train.py")
+    assert [job.name for job in find_jobs((10,))] == ["pid 10"]
+
+
 def test_our_own_line_is_left_out(process: MakeProcess) -> None:
     """A shell in the container of a job has the environment of the job."""
     process(5, 1, _env(0), "bash", exe="/bin/bash")
@@ -461,6 +471,7 @@ def watching(monkeypatch: pytest.MonkeyPatch) -> Callable[[list[object]], bool]:
     def watch_signs(signs: list[object]) -> bool:
         left = list(signs)
         monkeypatch.setattr(watch, "find_jobs", lambda _: (LiveJob("job", (_target(),)),))
+        monkeypatch.setattr(watch, "CHECKS", 2)
         monkeypatch.setattr(pyspy, "find_pyspy", lambda: "py-spy")
         monkeypatch.setattr(watch, "_signs", lambda *_: left.pop(0))
         monkeypatch.setattr(procfs, "is_alive", lambda _: bool(left))
@@ -472,14 +483,17 @@ def watching(monkeypatch: pytest.MonkeyPatch) -> Callable[[list[object]], bool]:
 @pytest.mark.parametrize(
     ("signs", "stuck"),
     [
-        (["a", "a", "a"], True),
-        (["a", "b", "b", "b", "c"], True),
+        (["a", "a", "a", "a", "a"], True),
+        (["a", "b", "b", "b", "b", "b", "c"], True),
         (["a", "a", "b", "b", "a", "a"], False),
+        (["a", "a", "a", "b"], False),
+        (["a", "a", "a", "a", "b", "a"], False),
+        (["a", "a", "a", "b", "a", "a", "a", "a"], True),
         ([None, None, None, None], False),
         (["a", "a", None, "a", "a"], False),
     ],
 )
-def test_three_looks_alike_are_stuck(
+def test_three_looks_alike_and_short_ones_behind_them_are_stuck(
     watching: Callable[[list[object]], bool], signs: list[object], *, stuck: bool
 ) -> None:
     assert watching(signs) == stuck

@@ -24,6 +24,11 @@ def find_jobs(pids: Collection[int] = (), *, several: bool = True) -> tuple[Live
     found = look_around(pids)
     if not found.jobs:
         raise InputError("no training process was found on this host", _candidates(found))
+    for job in found.jobs:
+        if not any(target.python for target in job.targets):
+            first = job.targets[0]
+            what = f"process {first.pid} ({_short(first.command)}) runs no Python, and neither does a child of it"
+            raise InputError(what, _candidates(found))
     if len(found.jobs) > 1 and not several:
         listed = "; ".join(f"{job.name} ({_who(job)})" for job in found.jobs)
         raise InputError(f"{len(found.jobs)} jobs run on this host: {listed}", "Choose one with --pid PID.")

@@ -16,6 +16,9 @@ from hangscope.live.targets import LiveJob
 ROUNDS = 3
 """Looks in a row that have to be alike: by chance a job that runs is caught twice in the same collective."""
 
+CHECKS, _PAUSE_S = 10, 0.5
+"""Short looks that follow: a job that runs may spend nearly all of its time in one line, and seldom write."""
+
 _ACTIVITY = re.compile(r" \((?:idle|active)(?:\+gil)?\)")
 
 
@@ -38,12 +41,22 @@ def wait_until_stuck(pids: Collection[int], every_s: float, say: Say, rounds: in
             seen = _signs(job, program)
             alike[number] = alike[number] + 1 if seen is not None and seen == before[number] else 1
             before[number] = seen
-        if max(alike) >= rounds:
-            return True
+            if alike[number] >= rounds:
+                if _stands_still(job, program, seen, min(_PAUSE_S, every_s)):
+                    return True
+                alike[number] = 1
         if not any(procfs.is_alive(target.pid) for job in jobs for target in job.ranks):
             return False
         say("watching, looks alike", max(alike), rounds)
         time.sleep(every_s)
+
+
+def _stands_still(job: LiveJob, program: str, seen: object, pause_s: float) -> bool:
+    for _ in range(CHECKS):
+        time.sleep(pause_s)
+        if _signs(job, program) != seen:
+            return False
+    return True
 
 
 def _signs(job: LiveJob, program: str) -> object | None:
