@@ -266,3 +266,11 @@ def test_one_rank_ahead_of_all_others_proves_nothing_against_them(tmp_path: Path
     dumps = [steps(r).call(line=10) for r in range(4)]
     dumps[3].wait("_all_gather_base", 16, line=11)
     assert analyze(write(tmp_path, dumps)).verdict.confidence < 0.6
+
+
+def test_dumps_that_name_no_rank_are_not_called_unknown_lines(tmp_path: Path) -> None:
+    written = write(tmp_path, [steps(r).call(line=10) for r in range(2)])
+    for number, path in enumerate(sorted(p for p in written.iterdir() if p.is_file())):
+        path.rename(path.with_name(("first", "second")[number] + path.suffix.strip("0123456789.")))
+    verdict = analyze(written).verdict
+    assert (verdict.cause, verdict.rule) == ("insufficient-evidence", "recordings-nameless")

@@ -27,6 +27,7 @@ KINDS = {
     "recorded_dump_absent": FactKind(_FIELDS, "Ranks of which there is no dump are all that others wait for."),
     "recorded_all_joined": FactKind(_FIELDS, "All members stand in one call, which does not complete."),
     "recorder_off": FactKind(("dumps", "versions"), "The dumps hold no calls: the recorder kept none."),
+    "recordings_nameless": FactKind(("dumps",), "Nothing says of any dump which rank wrote it."),
     "recordings_agree": FactKind(
         ("dumps", "calls", "waiting"), "All recorded calls completed, or may complete: no rank is waited for in vain."
     ),
@@ -49,6 +50,7 @@ def find(job: Job) -> Iterator[Fact]:
     """All facts of this module."""
     recordings = job.recordings
     if not recordings.ranks:
+        yield from _nameless(job)
         return
     if recordings.off:
         yield _off(job)
@@ -100,6 +102,14 @@ def _fact(trouble: Trouble, job: Job) -> Fact:
         affected=affected,
         evidence=call.evidence,
     )
+
+
+def _nameless(job: Job) -> Iterator[Fact]:
+    files = [source.record.file for source in job.parsed if source.recordings]
+    if files:
+        said = "a flight recorder's dump; neither its name nor its groups tell the rank"
+        evidence = tuple(Evidence(Location(file, None), said, "whose it is, nothing tells") for file in files[:4])
+        yield Fact("recordings_nameless", {"dumps": len(files)}, evidence=evidence)
 
 
 def _off(job: Job) -> Fact:
