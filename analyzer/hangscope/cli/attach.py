@@ -93,9 +93,11 @@ def run(args: argparse.Namespace) -> int:
     if attached is None:
         print("hangscope: the job ended while it was watched", file=sys.stderr)
         return 0
-    for name, report in zip(attached.jobs, attached.reports, strict=True):
+    for number, (name, report) in enumerate(zip(attached.jobs, attached.reports, strict=True), 1):
         if len(attached.jobs) > 1:
-            print(f"hangscope: job {one_line(name)} of {len(attached.jobs)} on this host", file=sys.stderr, flush=True)
+            # on the page itself: in a file or a pager the reports would else be nobody's
+            gap = "\n" if number > 1 and not args.quiet else ""
+            print(f"{gap}Job {number} of {len(attached.jobs)} on this host: {one_line(name)}")
         output.render(report, sys.stdout, render_options(args))
         sys.stdout.flush()
     print(f"hangscope: what was collected lies in {one_line(str(attached.bundle))}", file=sys.stderr)
