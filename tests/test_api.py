@@ -52,6 +52,23 @@ def test_load_of_an_empty_folder_is_an_input_error(tmp_path: Path) -> None:
         api.load(tmp_path)
 
 
+def test_jobs_that_attach_kept_apart_are_not_mixed(tmp_path: Path) -> None:
+    for name in ("job1-10.0.0.1_29500/alpha", "job2-10.0.0.1_29600/alpha"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "attach.txt").write_text("hangscope attach: shm pid=7 size_bytes=9 used_bytes=1\n")
+    for read in (api.load, api.analyze):
+        with pytest.raises(InputError, match=r"these are 2 jobs: job1-10\.0\.0\.1_29500, job2-"):
+            read(tmp_path)
+    assert isinstance(api.analyze(tmp_path / "job1-10.0.0.1_29500"), Report)
+
+
+def test_one_job_seen_from_two_hosts_is_one(tmp_path: Path) -> None:
+    for name in ("a/job1-10.0.0.1_29500/alpha", "b/job2-10.0.0.1_29500/beta"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "attach.txt").write_text("hangscope attach: shm pid=7 size_bytes=9 used_bytes=1\n")
+    assert isinstance(api.analyze(tmp_path), Report)
+
+
 def test_load_tells_its_progress_to_the_last_byte() -> None:
     told: list[tuple[int, int]] = []
     api.load(SKIPPED, progress=lambda done, total: told.append((done, total)))

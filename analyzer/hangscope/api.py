@@ -48,13 +48,15 @@ def load(*paths: str | Path, jobs: int | None = None, progress: Progress | None 
         progress: called with (bytes done, bytes in all).
 
     Raises:
-        InputError: when nothing is there to read.
+        InputError: when nothing is there to read, or attach saw several jobs in it.
     """
     from hangscope.align.job import align
     from hangscope.parse.run import read_inputs
+    from hangscope.sources.bundles import check_one_job
     from hangscope.sources.discover import discover
 
     inputs, unreadable = discover([str(path) for path in paths])
+    check_one_job(one.name for one in inputs)
     return align(read_inputs(inputs, jobs, progress), unreadable)
 
 
@@ -96,7 +98,7 @@ def analyze(
         progress: as for `load`.
 
     Raises:
-        InputError: when nothing is there to read.
+        InputError: when nothing is there to read, or attach saw several jobs in it.
         RuleError: when a rule of one of the folders is wrong.
     """
     from hangscope.align.job import align
@@ -105,10 +107,12 @@ def analyze(
     from hangscope.parse.run import read_inputs
     from hangscope.report.build import build_report
     from hangscope.report.quotes import lines_to_quote, quote
+    from hangscope.sources.bundles import check_one_job
     from hangscope.sources.discover import discover
     from hangscope.sources.quote import read_lines
 
     inputs, unreadable = discover([str(path) for path in paths])
+    check_one_job(one.name for one in inputs)
     job = align(read_inputs(inputs, jobs, progress), unreadable)
     facts = collect_facts(job)
     diagnosis = diagnose(job, rules, facts)
