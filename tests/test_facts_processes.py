@@ -58,14 +58,18 @@ def test_kernel_stack_tells_what_the_table_does_not() -> None:
 
 def test_child_of_a_rank_is_the_ranks() -> None:
     (fact,) = facts(everybody(row(555, "T", parent=101)))
-    assert (fact.ranks, fact.fields["child"]) == ((1,), True)
+    assert (fact.ranks, fact.fields["child"], fact.fields["sure"]) == ((1,), True, False)
 
 
 def test_last_look_decides() -> None:
     # GIVEN a rank that was stopped in the first table and runs in the second
     assert facts(everybody(row(102, "T")), everybody(row(102, "Rl"))) == []
     (fact,) = facts(everybody(row(102, "D", "io_schedule")), everybody(row(102, "D", "io_schedule")))
-    assert (fact.fields["looks"], fact.fields["steady"]) == (2, True)
+    assert fact.fields["looks"] == 2
+
+
+def test_a_process_that_reads_for_a_moment_is_no_fault() -> None:
+    assert facts(everybody(row(102, "Sl")), everybody(row(102, "D", "io_schedule"))) == []
 
 
 def test_processes_of_others_are_nobodys_business() -> None:
@@ -91,7 +95,7 @@ def test_ranks_of_a_bare_table_follow_the_order_of_process_ids() -> None:
     log = [f"srun: error: node0{host}: task {host - 1}: Terminated" for host in (1, 2)]
     files = {"srun.log": log, "node02-ps.txt": [HEAD, row(500, "Rl"), row(501, "D", "-")]}
     (fact,) = list(processes.find(job_of(files)))
-    assert (fact.ranks, fact.hosts, fact.fields["guessed"]) == ((3,), ("node02",), True)
+    assert (fact.ranks, fact.hosts, fact.fields["sure"]) == ((3,), ("node02",), False)
 
 
 def test_no_rank_is_guessed_where_the_number_of_processes_does_not_fit() -> None:

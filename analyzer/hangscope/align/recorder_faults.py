@@ -93,14 +93,14 @@ class Finder:
         return self._trouble(fault, call, odd, last_seen=seen, last_where=where)
 
     def _odd(self, calls: Mapping[int, tuple[str, int]], here: Mapping[int, int]) -> tuple[tuple[int, ...], bool]:
-        """The ranks whose call is not that of the majority; without one, those that left their own pattern."""
+        """The ranks whose call is not that of most, or that left their own pattern; and whether that is a guess."""
         votes = Counter(calls.values()).most_common()
         if votes[0][1] > sum(count for _, count in votes[1:]):
             return tuple(sorted(rank for rank, call in calls.items() if call != votes[0][0])), False
         sides = [tuple(sorted(r for r, call in calls.items() if call == side)) for side, _ in votes]
         strange = [side for side in sides if self._leaves_pattern(side[0], here[side[0]])]
         if len(strange) == 1:
-            return strange[0], True
+            return strange[0], False
         first = calls[min(calls)]
         return tuple(sorted(rank for rank, call in calls.items() if call != first)), True
 

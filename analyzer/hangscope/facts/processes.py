@@ -11,7 +11,7 @@ from hangscope.facts import FactKind
 from hangscope.facts.collect import evidence_of
 from hangscope.model import Event, Evidence, Fact, Value
 
-_FIELDS = ("process", "state", "wchan", "storage", "command", "child", "guessed", "traced", "looks", "steady")
+_FIELDS = ("process", "state", "wchan", "storage", "command", "child", "sure", "traced", "looks")
 KINDS = {
     "process_state": FactKind(
         ("process", "parent", "thread", "process_state", "wchan", "cpu_time", "cpu_percent", "elapsed", "command"),
@@ -20,12 +20,13 @@ KINDS = {
     "kernel_stack": FactKind(("process", "wchan", "functions"), "Where the kernel holds a process: /proc/PID/stack."),
     "process_stopped": FactKind(
         _FIELDS,
-        "A process of the job is stopped (state T); `traced` = held by a debugger (t), `child` = a child of the rank.",
+        "A process of the job is stopped (state T); `traced` = held by a debugger (t), `child` = a child of the rank, "
+        "`sure` = it is the rank's own process, and that is no guess.",
     ),
     "process_uninterruptible": FactKind(
         _FIELDS,
         "A process of the job sleeps uninterruptibly (state D); `storage` = in a file system or disk, false = "
-        "elsewhere in the kernel, absent = not shown; `steady` = in every one of several looks.",
+        "elsewhere in the kernel, absent = not shown.",
     ),
     "process_defunct": FactKind(_FIELDS, "A process of the job has ended and its parent has not noticed (state Z)."),
     "process_gone": FactKind(
@@ -82,6 +83,9 @@ def _fact(owner: Owner | None, rows: Sequence[Row], stacks: dict[int, Event], jo
         # other processes of the host: kernel threads, shells, somebody's editor
         return None
     looks = {other.event.line.file: other.state[:1] == letter for other in rows if other.state}
+    if kind == "process_uninterruptible" and not all(looks.values()):
+        # every process that reads or writes is so for moments
+        return None
     wchan = next(
         (str(r.event.fields["wchan"]) for r in last if r.state[0] == letter and r.event.fields.get("wchan")), ""
     )
@@ -95,10 +99,9 @@ def _fact(owner: Owner | None, rows: Sequence[Row], stacks: dict[int, Event], jo
         "storage": _is_storage(held),
         "command": row.command[:120],
         "child": owner is not None and owner.child,
-        "guessed": owner is not None and owner.guessed,
+        "sure": owner is not None and not owner.child and not owner.guessed,
         "traced": letter == "t",
         "looks": len(looks),
-        "steady": len(looks) > 1 and all(looks.values()),
     }
     host = (owner.host if owner is not None else None) or row.event.host
     ranks = () if owner is None else (owner.rank,)
