@@ -43,7 +43,9 @@ _ABORTS = ("abort_called",)
 
 def find(job: Job) -> Iterator[Fact]:
     """Ranks that are gone, hosts that are gone, ranks that left by aborting."""
-    behind = sorted({r for call in job.stuck if call.parting is Parting.MISSING for r in call.missing if r in job.ranks})
+    behind = sorted(
+        {r for call in job.stuck if call.parting is Parting.MISSING for r in call.missing if r in job.ranks}
+    )
     if not behind:
         return
     losses = [event for event in job.events.of(*LOSS_KINDS) if event.rank is not None]
