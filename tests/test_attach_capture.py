@@ -498,8 +498,11 @@ def test_two_jobs_give_two_reports_as_text_and_none_as_json(
     refused = capsys.readouterr()
     assert refused.out == ""
     assert "2 jobs run on this host" in refused.err
-    assert main([*asked, str(tmp_path / "text"), "--quiet"]) == 0
+    assert main([*asked, str(tmp_path / "quiet"), "--quiet"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 2
+    assert main([*asked, str(tmp_path / "text")]) == 0
+    page = capsys.readouterr().out
+    assert [line[:10] for line in page.splitlines() if line.startswith("Job ")] == ["Job 1 of 2", "Job 2 of 2"]
 
 
 def test_a_folder_that_is_not_empty_is_refused_before_anything_is_done(tmp_path: Path) -> None:

@@ -95,9 +95,10 @@ def run(args: argparse.Namespace) -> int:
         return 0
     for number, (name, report) in enumerate(zip(attached.jobs, attached.reports, strict=True), 1):
         if len(attached.jobs) > 1:
-            # on the page itself: in a file or a pager the reports would else be nobody's
+            # on the page itself: in a file or a pager the reports would else be nobody's; quiet is one line a job
+            where = sys.stderr if args.quiet else sys.stdout
             gap = "\n" if number > 1 and not args.quiet else ""
-            print(f"{gap}Job {number} of {len(attached.jobs)} on this host: {one_line(name)}")
+            print(f"{gap}Job {number} of {len(attached.jobs)} on this host: {one_line(name)}", file=where, flush=True)
         output.render(report, sys.stdout, render_options(args))
         sys.stdout.flush()
     print(f"hangscope: what was collected lies in {one_line(str(attached.bundle))}", file=sys.stderr)
