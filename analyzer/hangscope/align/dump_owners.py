@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from hangscope.align import commands
 from hangscope.align.claims import Claim
 from hangscope.model import Frame, ProcessDump
 from hangscope.parse.columns import WriterKey, writer_key
@@ -14,11 +15,6 @@ from hangscope.parse.source import ParsedSource
 
 RANK, LOADER, CHECKPOINT, LAUNCHER, CHILD, HELPER = "rank", "loader", "checkpoint", "launcher", "child", "helper"
 
-_LAUNCHER_COMMAND = re.compile(
-    r"(?:^|[/\s])(?:torchrun|mpirun|mpiexec|orted|prterun|srun|slurmstepd|horovodrun|deepspeed|composer|pt_elastic"
-    r"|torch\.distributed\.(?:run|launch)|deepspeed\.launcher\.(?:launch|runner)"
-    r"|accelerate(?:\.commands\.launch| launch|-launch)|colossalai run)(?=\s|$)|^(?:bash|sh)\s"
-)
 _HELPER_COMMAND = re.compile(
     r"torch[./]_inductor[./]compile_worker|multiprocessing[. ](?:resource_tracker|forkserver)"
     r"|wandb[-_./](?:service|core|internal)|\bray::IDLE|\braylet\b|\bgcs_server\b|(?:^|/)tensorboard\b|\bnvidia-smi\b"
@@ -43,7 +39,6 @@ _MAX_ALIKE = 64
 _HEADS = frozenset({"stack_thread", "thread_dump"})
 """Kinds of events that the head lines of dumps make."""
 
-_LOCAL_RANK = re.compile(r"(?:^|\s)(?:--local[-_]rank[=\s]|LOCAL_RANK=)(\d{1,6})(?=\s|$)")
 _RANK = re.compile(r"(?:^|\s)(?:--(?:global[-_])?rank[=\s]|RANK=)(\d{1,6})(?=\s|$)")
 _TITLE = re.compile(
     r"(?:VLLM::Worker|vllm::worker|sglang::scheduler|SGLang::Scheduler)(?P<parts>(?:_[A-Z]+\d+)*)", re.IGNORECASE
@@ -169,7 +164,7 @@ def _own_role(dump: ProcessDump) -> str:
     started = any(frame.function.endswith("_wrap") and (frame.file or "").endswith(_STARTED_FILES) for frame in frames)
     if started:
         return RANK
-    if _LAUNCHER_COMMAND.search(dump.command) or any((frame.file or "").endswith(_LAUNCHER_FILES) for frame in frames):
+    if commands.LAUNCHER.search(dump.command) or any((frame.file or "").endswith(_LAUNCHER_FILES) for frame in frames):
         return LAUNCHER
     if any(_is(frame, "join", _SPAWNED_BY) for frame in frames):
         return LAUNCHER
@@ -252,7 +247,7 @@ def local_ranks(sources: Iterable[ParsedSource], owners: Owners) -> dict[WriterK
         for dump in source.dumps:
             if owners.roles[id(dump)] != RANK:
                 continue
-            stated = _LOCAL_RANK.search(dump.command)
+            stated = commands.LOCAL_RANK.search(dump.command)
             value = stated[1] if stated else dump.values.get("local_rank", "")
             if value.isdecimal() and len(value) < 7:
                 found[writer_key(dump.line)] = int(value)

@@ -7,14 +7,10 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from hangscope.align import commands
 from hangscope.align.process import Process
 from hangscope.model import Event
 
-_LOCAL_RANK = re.compile(r"(?:^|\s)(?:--local[-_]rank[=\s]|LOCAL_RANK=)(\d{1,6})(?=\s|$)")
-_LAUNCHER = re.compile(
-    r"(?:^|[/\s])(?:torchrun|mpirun|mpiexec|srun|deepspeed|horovodrun|pt_elastic|prterun|orted)(?=\s|$)"
-    r"|torch\.distributed\.(?:run|launch)|accelerate(?:\.commands\.launch| launch)|^(?:\S*/)?(?:ba|da)?sh\b"
-)
 PYTHON = re.compile(r"(?:^|/)(?:python|pypy)[\d.]*\b|^pt_|^ray::|^VLLM::|^sglang::|torch", re.IGNORECASE)
 _MOST_PARENTS = 8
 TASK_KINDS = ("srun_task_exited", "srun_task_signalled", "srun_task_out_of_memory")
@@ -108,8 +104,11 @@ class ProcessRanks:
     def _by_order(self) -> dict[tuple[str | None, int], Owner]:
         """Where the table alone names processes: by option or order, if it holds as many siblings as the job ranks."""
         found: dict[tuple[str | None, int], Owner] = {}
-        for host in {row.event.host for row in self.rows}:
-            workers = {row.pid: row for row in self.rows if row.event.host == host and _is_worker(row)}
+        by_host: dict[str | None, list[Row]] = defaultdict(list)
+        for row in self.rows:
+            by_host[row.event.host].append(row)
+        for host, rows in by_host.items():
+            workers = {row.pid: row for row in rows if _is_worker(row)}
             parents = {row.parent for row in workers.values()} - {None}
             workers = {pid: row for pid, row in workers.items() if row.parent not in workers}
             if len(parents - workers.keys()) > 1 or self._known.keys() & workers:
@@ -121,7 +120,7 @@ class ProcessRanks:
             else:
                 continue
             for order, pid in enumerate(sorted(workers)):
-                told = _LOCAL_RANK.search(workers[pid].command)
+                told = commands.LOCAL_RANK.search(workers[pid].command)
                 found[host, pid] = Owner(first + (int(told[1]) if told else order), host, guessed=told is None)
         return found
 
@@ -139,7 +138,7 @@ def _node_numbers(events: Iterable[Event]) -> dict[str | None, int]:
 
 
 def _is_worker(row: Row) -> bool:
-    return PYTHON.search(row.command) is not None and _LAUNCHER.search(row.command) is None
+    return PYTHON.search(row.command) is not None and commands.LAUNCHER.search(row.command) is None
 
 
 def _row(event: Event) -> Row | None:

@@ -1,9 +1,8 @@
-"""Pods that do not run while their peers do, as kubectl shows them, and whose pod a word of Kubernetes is about."""
+"""Pods that do not run while their peers do, as kubectl shows them."""
 
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections.abc import Iterator
 
 from hangscope.align.job import Job
@@ -55,14 +54,6 @@ def find(job: Job) -> Iterator[Fact]:
             ):
                 if odd:
                     yield _fact(kind, event, len(running), job)
-
-
-def pod_of(job: Job, event: Event) -> str | None:
-    """The pod that kubectl describe named before this line of the same file."""
-    names = [named for named in job.events.of("kube_pod_name") if named.line.file == event.line.file]
-    names.sort(key=lambda named: named.line.number)
-    at = bisect_right([named.line.number for named in names], event.line.number)
-    return str(names[at - 1].fields.get("pod")) if at else None
 
 
 def ranks_of(job: Job, pod: str) -> tuple[int, ...]:

@@ -80,6 +80,7 @@ class _Reading:
         self._before = before[-1] if before else None
         self._logs = bool(job.communicators)
         self._world = world_of(report)
+        self._owners = _ranks_by_pid(job)
 
     def facts(self) -> Iterator[Fact]:
         """All facts."""
@@ -241,11 +242,9 @@ class _Reading:
     def _rank(self, event: Event) -> int | None:
         """The global rank of a RAS member: by its process, else by its number in the communicator of the world."""
         pid, number = event.fields.get("process"), event.number("group_rank")
-        owners = (
-            {p.rank for p in self._job.processes if p.pid == pid and p.rank is not None} if pid is not None else set()
-        )
+        owners = self._owners.get(pid, ()) if isinstance(pid, int) else ()
         if len(owners) == 1:
-            return owners.pop()
+            return next(iter(owners))
         process = process_of(event)
         if process in self._world:
             return self._world[process]
@@ -285,17 +284,23 @@ def _lost_peers(job: Job) -> Iterator[Fact]:
         pid, what = event.number("process"), event.fields.get("event")
         if pid is not None and what in (*_LOST, *_BACK):
             last[pid] = event
+    owners = _ranks_by_pid(job)
+    named = {
+        next(iter(owners[pid])): event
+        for pid, event in last.items()
+        if event.fields.get("event") in _LOST and len(owners.get(pid, ())) == 1
+    }
+    trust: dict[str, Value] = {"with_logs": bool(job.communicators), "dead": True, "trusted": True}
+    yield from _silence(job, named, (), None, trust)
+
+
+def _ranks_by_pid(job: Job) -> dict[int, set[int]]:
+    """The ranks of the processes with that id; two hosts may have the same."""
     owners: dict[int, set[int]] = defaultdict(set)
     for process in job.processes:
         if process.pid is not None and process.rank is not None:
             owners[process.pid].add(process.rank)
-    named = {
-        next(iter(owners[pid])): event
-        for pid, event in last.items()
-        if event.fields.get("event") in _LOST and len(owners[pid]) == 1
-    }
-    trust: dict[str, Value] = {"with_logs": bool(job.communicators), "dead": True, "trusted": True}
-    yield from _silence(job, named, (), None, trust)
+    return owners
 
 
 def _calls(comm: Comm) -> list[str]:

@@ -27,13 +27,8 @@ KINDS = {
         ("gpu", "used_percent", "others"),
         "One GPU of a host idles while all others are at work: its rank is elsewhere.",
     ),
-    "smi_all_spin": FactKind(
-        ("gpus", "power_w"), "All GPUs of a host are at 100 % and draw little power, as they do inside of a collective."
-    ),
 }
 _IDLE, _BUSY = 5.0, 90.0
-_LITTLE = 0.35
-"""Share of the power limit; a GPU that computes draws most of it."""
 
 
 def find(job: Job) -> Iterator[Fact]:
@@ -66,11 +61,6 @@ def _loads(gpus: dict[object, Event], owners: _Owners) -> Iterator[Fact]:
             "others": len(busy),
         }
         yield _fact("smi_gpu_idle", fields, idle[0], owners.of(idle[0]), _seen(idle[0], "this GPU idles", busy[:3]))
-    powers = [(event.fields.get("power_w"), event.fields.get("limit_w")) for event in busy]
-    low = [p for p, limit in powers if isinstance(p, float) and isinstance(limit, float) and p < _LITTLE * limit]
-    if len(busy) == len(loads) >= 2 and len(low) == len(busy):
-        spin: dict[str, Value] = {"gpus": len(busy), "power_w": max(low)}
-        yield _fact("smi_all_spin", spin, busy[0], (), _seen(busy[0], "fully used, at little power", busy[1:3]))
 
 
 class _Owners:
