@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 MOST_DOCUMENTS = 1 << 16
@@ -79,6 +79,12 @@ def read_cut(text: str) -> object:
 def objects(value: object) -> list[Json]:
     """The objects of a list; empty for anything else."""
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def part(value: Mapping[str, object], key: str) -> Json:
+    """The object under a key; empty when it is not there or something else."""
+    found = value.get(key)
+    return found if isinstance(found, dict) else {}
 
 
 def whole(value: object, most: int = 1 << 63) -> int | None:

@@ -12,7 +12,7 @@ import json
 from typing import BinaryIO
 
 from hangscope.model import Line, SourceRecord
-from hangscope.parse.json_documents import whole, word
+from hangscope.parse.json_documents import part, whole, word
 from hangscope.parse.source import ParsedSource
 from hangscope.parse.tracebacks import MAX_MESSAGE_CHARS
 from hangscope.sources.decode import clean
@@ -77,8 +77,7 @@ def _error(value: object) -> tuple[str, str, float | None]:
         return "", "", None
     inner = value.get("message")
     holder = inner if isinstance(inner, dict) else value
-    extra = holder.get("extraInfo")
-    extra = extra if isinstance(extra, dict) else {}
+    extra = part(holder, "extraInfo")
     stack = word(extra.get("py_callstack"), _MOST_CHARS)
     when = whole(extra.get("timestamp"), 1 << 40)
     if when is None:

@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 from hangscope.model import Event, Line, SourceRecord, Value
 from hangscope.parse.columns import WriterKey, writer_key
-from hangscope.parse.json_documents import Json, whole, word
+from hangscope.parse.json_documents import Json, part, whole, word
 from hangscope.parse.source import ParsedSource, WriterInfo
 from hangscope.sources.decode import clean
 from hangscope.sources.origin import hints
@@ -95,7 +95,7 @@ def _load(line: bytes) -> Json:
 
 def _event(name: str, one: _Last) -> Event | None:
     value = _load(one.text)
-    header, perf, meta = (_part(value, key) for key in ("header", "coll_perf", "metadata"))
+    header, perf, meta = (part(value, key) for key in ("header", "coll_perf", "metadata"))
     stamp = whole(meta.get("dump_timestamp_us"), 1 << 62)
     raw = clean(one.text[:500].decode("utf-8", "replace")).strip()
     told = hints(name)
@@ -128,8 +128,3 @@ def _event(name: str, one: _Last) -> Event | None:
         "took_us": float(took) if isinstance(took, int | float) and abs(took) < 1e15 else None,
     }
     return Event("inspector", "inspector_last", fields, line)
-
-
-def _part(value: Json, key: str) -> Json:
-    part = value.get(key)
-    return part if isinstance(part, dict) else {}

@@ -9,6 +9,7 @@ from typing import BinaryIO
 
 from hangscope.model import Frame, Line, ProcessDump, SourceRecord
 from hangscope.parse.columns import writer_key
+from hangscope.parse.json_documents import Json, whole
 from hangscope.parse.source import ParsedSource, WriterInfo
 from hangscope.parse.stacks.builder import MAX_FRAMES, MAX_NAME, MAX_PATH, MAX_THREADS, Builder, Shelf
 from hangscope.parse.stacks.headers import Headers
@@ -26,8 +27,6 @@ _BETWEEN = re.compile(r"[\s,]*")
 # in the two blanks a level that py-spy prints, the name of a frame, not of a local variable
 _FRAME_NAME = re.compile(r'^ {8}"name": ', re.MULTILINE)
 _NO_ARRAY = "the JSON is cut off"
-
-Json = dict[str, object]
 
 
 def recognizes(head: bytes) -> bool:
@@ -93,7 +92,7 @@ def _take_process(builder: Builder, name: str, text: str, start: int, threads: l
     for begin, end, thread in threads:
         number, counted = number + text.count("\n", counted, begin), begin
         line = _line(name, text, begin, number)
-        pid = _whole(thread.get("pid"))
+        pid = whole(thread.get("pid"))
         if pid not in dumps or builder.dump is not dumps[pid]:
             dumps[pid] = builder.begin(TOOL, line, pid)
         _take_thread(builder, line, text[begin:end], thread)
@@ -108,8 +107,8 @@ def _line(name: str, text: str, at: int, number: int) -> Line:
 
 
 def _take_thread(builder: Builder, line: Line, text: str, thread: Json) -> None:
-    number = _whole(thread.get("os_thread_id"))
-    shown = str(number) if number is not None else hex(_whole(thread.get("thread_id")) or 0)
+    number = whole(thread.get("os_thread_id"))
+    shown = str(number) if number is not None else hex(whole(thread.get("thread_id"), 1 << 64) or 0)
     made = builder.thread(line, shown, _text(thread.get("thread_name")))
     made.activity = "active" if thread.get("active") is True else "idle"
     made.gil = thread.get("owns_gil") is True
@@ -120,7 +119,7 @@ def _take_thread(builder: Builder, line: Line, text: str, thread: Json) -> None:
         file = _text(frame.get("filename")) or _text(frame.get("module"))
         native = isinstance(frame.get("module"), str)
         function = _text(frame.get("name"))[:MAX_NAME]
-        builder.frame(Frame(function, file[-MAX_PATH:] or None, _whole(frame.get("line")) or None, native, at))
+        builder.frame(Frame(function, file[-MAX_PATH:] or None, whole(frame.get("line")) or None, native, at))
         variables = frame.get("locals")
         for variable in variables if isinstance(variables, list) else ():
             if isinstance(variable, dict):
@@ -135,10 +134,6 @@ def _places(text: str, number: int, frames: int) -> list[int | None]:
         number, counted = number + text.count("\n", counted, found.start()), found.start()
         places.append(number)
     return places if len(places) == frames else [None] * frames
-
-
-def _whole(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _text(value: object) -> str:

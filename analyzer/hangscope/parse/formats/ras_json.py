@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 from hangscope.model import Event, Line, SourceRecord, Value
 from hangscope.parse.columns import WriterKey
-from hangscope.parse.json_documents import MOST_CHARS, Document, Json, Lines, find_documents, objects, whole, word
+from hangscope.parse.json_documents import MOST_CHARS, Document, Json, Lines, find_documents, objects, part, whole, word
 from hangscope.parse.source import ParsedSource, WriterInfo
 from hangscope.sources.decode import clean
 from hangscope.sources.origin import hints
@@ -115,8 +115,7 @@ class _Reader:
         yield self._event("ras_version", fields, document.start)
         for index, comm in enumerate(objects(value.get("communicators"))):
             yield from self._communicator(index, comm, places)
-        ras = value.get("ras")
-        timeouts = whole(ras.get("timeouts_count")) if isinstance(ras, dict) else None
+        timeouts = whole(part(value, "ras").get("timeouts_count"))
         if timeouts:
             yield self._event("ras_timeouts", {"timeouts": timeouts}, max(0, document.end - 1))
 
@@ -142,18 +141,15 @@ class _Reader:
                     yield from self._rank(rank, places.rank())
             elif key == "missing_ranks":
                 for rank in missing:
-                    status = rank.get("status")
-                    status = status if isinstance(status, dict) else {}
+                    status = part(rank, "status")
                     fields = _process(rank)
                     fields["unresponsive"] = status.get("unresponsive") is True
                     fields["dead"] = status.get("considered_dead") is True
                     yield self._event("ras_rank_missing", fields, places.rank())
 
     def _rank(self, rank: Json, at: int) -> Iterator[Event]:
-        status = rank.get("status")
-        status = status if isinstance(status, dict) else {}
-        counts = rank.get("collective_counts")
-        known = list(counts.items())[:_MOST_COUNTS] if isinstance(counts, dict) else []
+        status = part(rank, "status")
+        known = list(part(rank, "collective_counts").items())[:_MOST_COUNTS]
         told = [(str(call)[:40], number) for call, value in known if (number := whole(value)) is not None]
         fields = _process(rank)
         fields["status"] = _state(status)
@@ -167,8 +163,7 @@ class _Reader:
             yield self._event("ras_rank_error", {**_process(rank), "error": error}, at)
 
     def _monitor(self, value: Json, at: int) -> Iterator[Event]:
-        peer = value.get("peer")
-        peer = peer if isinstance(peer, dict) else {}
+        peer = part(value, "peer")
         fields: dict[str, Value] = {
             "event": word(value.get("event"), 60),
             "process": whole(peer.get("pid"), 1 << 40),
