@@ -9,10 +9,11 @@ from hangscope.align.recorder_trouble import Fault, Trouble
 from hangscope.align.recordings import Recordings
 from hangscope.facts import FactKind
 from hangscope.model import Evidence, Fact, Location, Value
+from hangscope.ranges import count_off
 
 _FIELDS = (
     "seq", "last_seq", "op", "called", "description", "where", "expected", "found", "last_seen", "last_where",
-    "arrived", "missing", "doubt", "tie", "waiting", "groups", "backend", "on_gpu", "p2p", "in_group", "few",
+    "arrived", "waiters", "missing", "doubt", "tie", "waiting", "groups", "backend", "on_gpu", "p2p", "in_group", "few",
 )  # fmt: skip
 KINDS = {
     "recorded_call_missing": FactKind(_FIELDS, "Ranks that wait in no call have not made one in which others wait."),
@@ -65,6 +66,7 @@ def _fact(trouble: Trouble, job: Job) -> Fact:
     call = trouble.call
     about = f"{call.group} ({call.description})" if call.description else call.group
     p2p = trouble.fault is Fault.P2P or call.op in ("send", "recv", "coalesced")
+    waiters = set(call.arrived) - set(trouble.ranks)
     fields: dict[str, Value] = {
         "doubt": f"Which of the equal calls {call.seq} to {trouble.last_seq} was left out cannot be told."
         if trouble.last_seq > call.seq
@@ -81,6 +83,7 @@ def _fact(trouble: Trouble, job: Job) -> Fact:
         "last_seen": trouble.last_seen,
         "last_where": trouble.last_where,
         "arrived": call.arrived,
+        "waiters": f"rank{'' if len(waiters) == 1 else 's'} {count_off(waiters)}" if waiters else None,
         "missing": call.missing,
         "tie": call.tie,
         "waiting": trouble.waits,
@@ -92,7 +95,8 @@ def _fact(trouble: Trouble, job: Job) -> Fact:
         # most of a group elsewhere: one who is ahead, be it by a moment, looks like that
         "few": 0 < len(call.arrived) < len(trouble.ranks),
     }
-    affected = tuple(sorted({*call.arrived, *call.missing} - set(trouble.ranks)))
+    # whoever stands in a call of another group waits for this one, by way of others
+    affected = tuple(sorted({*call.arrived, *call.missing, *job.recordings.pending} - set(trouble.ranks)))
     return Fact(
         _KIND_OF[trouble.fault],
         fields,
