@@ -13,6 +13,7 @@ from hangscope.align.stacks import Position, place_of
 from hangscope.facts.stack_lines import caller_of, where_of
 from hangscope.grammar.frames import last_component, load_frames
 from hangscope.model import Frame, Value
+from hangscope.ranges import count_off
 
 WAITING = frozenset({"in-collective", "in-object-collective", "in-barrier", "in-p2p", "group-setup"})
 """In a call that ends only when others make theirs."""
@@ -259,21 +260,24 @@ def _function(position: Position) -> tuple[str, str] | None:
 
 
 def names_of(stands: Sequence[Stand]) -> str:
-    """``rank 1``, ``ranks 2 and 3``, ``process 18967 on node01``, ``3 processes on node01``."""
+    """``rank 1``, ``ranks 2 and 3``, ``ranks 0-7,9``, ``process 18967 on node01``, ``3 processes on node01``."""
     ranks = sorted({stand.rank for stand in stands if stand.rank is not None})
     if ranks and len(ranks) == len(stands):
         if len(ranks) == 1:
             return f"rank {ranks[0]}"
         if len(ranks) <= _MOST_NAMED:
             return f"ranks {', '.join(map(str, ranks[:-1]))} and {ranks[-1]}"
-        return f"{len(ranks)} ranks ({', '.join(map(str, ranks[:4]))}, ...)"
+        told = count_off(ranks)
+        return (
+            f"ranks {told}" if len(told) <= _LONGEST else f"{len(ranks)} ranks ({', '.join(map(str, ranks[:4]))}, ...)"
+        )
     if len(stands) == 1:
         return stands[0].name
     hosts = sorted({stand.host for stand in stands if stand.host})
     return f"{len(stands)} processes" + (f" on {', '.join(hosts[:4])}" if hosts else "")
 
 
-_MOST_NAMED = 6
+_MOST_NAMED, _LONGEST = 6, 40
 NAMED = ("who", "who_is", "who_waits", "peers", "peers_wait")
 """Fields that name processes, with a verb that fits one or many."""
 
