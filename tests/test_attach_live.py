@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hangscope.errors import InputError
-from hangscope.live import capture, host, procfs, pyspy, ras, refusal, sockets, watch
+from hangscope.live import bundle, capture, host, procfs, pyspy, ras, refusal, sockets, watch
 from hangscope.live.bundle import HostBundle
 from hangscope.live.choose import find_jobs
 from hangscope.live.processes import look_around
@@ -562,3 +562,32 @@ def test_a_service_that_answers_a_letter_at_a_time_is_given_up(monkeypatch: pyte
         assert ras.ask(server.getsockname()[:2]) == []
         assert time.monotonic() - begin < 3
         thread.join(5)
+
+
+def test_a_bundle_is_for_its_owner_alone(tmp_path: Path) -> None:
+    folder = bundle.make_folder(tmp_path / "deep" / "bundle")
+    bundle.HostBundle(folder / "node01").write("logs/train.log", "step 1")
+    assert folder.stat().st_mode & 0o077 == 0
+    assert bundle.pack(folder).stat().st_mode & 0o177 == 0
+    (tmp_path / "mine").mkdir(mode=0o755)
+    assert bundle.make_folder(tmp_path / "mine").stat().st_mode & 0o777 == 0o755
+
+
+@pytest.mark.parametrize(("user", "owners"), [("1234", {(1234, 5678)}), ("", {(0, 0)}), ("x", {(0, 0)})])
+def test_what_is_written_under_sudo_is_given_to_who_called_it(
+    user: str, owners: set[tuple[int, int]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = {tmp_path / name: (0, 0) for name in ("", "node01", "node01/ps.1.txt")}
+    (tmp_path / "node01").mkdir()
+    (tmp_path / "node01" / "ps.1.txt").touch()
+
+    def chown(path: Path, user: int, group: int, *, follow_symlinks: bool) -> None:
+        assert not follow_symlinks
+        given[path] = (user, group)
+
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    monkeypatch.setattr("os.chown", chown)
+    monkeypatch.setenv("SUDO_UID", user)
+    monkeypatch.setenv("SUDO_GID", "5678")
+    bundle.hand_over(tmp_path)
+    assert set(given.values()) == owners

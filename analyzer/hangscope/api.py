@@ -156,7 +156,7 @@ def attach(
     Raises:
         InputError: no training process, no py-spy, a folder that is not empty, or more jobs than wanted.
     """
-    from hangscope.live.bundle import pack
+    from hangscope.live.bundle import hand_over, pack
     from hangscope.live.capture import Options, capture, check_options, say_nothing
     from hangscope.live.choose import find_jobs
     from hangscope.live.watch import wait_until_stuck
@@ -167,6 +167,8 @@ def attach(
         return None
     captured = capture(find_jobs(pids, several=several), Path(output) if output is not None else None, options, say)
     bundle = pack(captured.folder) if archive else captured.folder
+    for written in {captured.folder, bundle}:
+        hand_over(written)
     reports = tuple(analyze(folder, jobs=1, rules=rules) for _, folder in captured.jobs)
     return Attachment(bundle, tuple(name for name, _ in captured.jobs), reports)
 

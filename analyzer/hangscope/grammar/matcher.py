@@ -218,7 +218,3 @@ class GrammarSet:
             if match is not None:
                 found.append((self.grammars[g], match))
         return found
-
-    def looks_known(self, text: str) -> bool:
-        """True when any grammar's anchor is in the text (for counting what was not understood)."""
-        return any(grammar.looks_like(text) for grammar in self.grammars)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import tarfile
 import time
@@ -13,6 +14,8 @@ from hangscope.live.tails import safe_name
 _PAGE = 4096
 """A file of whole pages looks as if a buffer had not been written to its end; ours always has."""
 
+_OWNER_ONLY = 0o700
+_NO_FOLDER = 0o666
 
 _ELSEWHERE = "Name another folder with --output."
 
@@ -44,14 +47,15 @@ def check_folder(folder: Path, *, archive: bool = False) -> None:
 
 
 def make_folder(folder: Path) -> Path:
-    """Makes the bundle's folder.
+    """Makes the bundle's folder, for its owner alone: it holds copies of logs that not everybody may read.
 
     Raises:
         InputError: there is something in it, or it cannot be made.
     """
     check_folder(folder)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        if not folder.exists():
+            folder.mkdir(mode=_OWNER_ONLY, parents=True)
     except OSError as error:
         raise InputError(f"{folder} cannot be made: {error.strerror or error}", _ELSEWHERE) from error
     return folder
@@ -88,7 +92,17 @@ def pack(folder: Path) -> Path:
             archive.add(folder, arcname=folder.resolve().name)
     except OSError as error:
         raise InputError(f"{packed} cannot be written: {error.strerror or error}", _ELSEWHERE) from error
+    packed.chmod(_OWNER_ONLY & _NO_FOLDER)
     return packed
+
+
+def hand_over(path: Path) -> None:
+    """Gives what was written under sudo to the user who called it, who could not read it otherwise."""
+    user, group = os.environ.get("SUDO_UID", ""), os.environ.get("SUDO_GID", "")
+    if os.geteuid() != 0 or not (user.isdecimal() and group.isdecimal()):
+        return
+    for one in (path, *path.rglob("*")) if path.is_dir() else (path,):
+        os.chown(one, int(user), int(group), follow_symlinks=False)
 
 
 def _archive_of(folder: Path) -> Path:
