@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from hangscope.model import (
     CollectiveState,
+    Consequence,
     Evidence,
     Finding,
     JobInfo,
@@ -77,6 +78,10 @@ def out_of_memory() -> Report:
         evidence=(oom, watchdog),
         rule="cuda-out-of-memory",
         time=_NOON + 187.221,
+        explains=(
+            Consequence("watchdog-timeout", "watchdog-timeout", (0, 1, 2, 3, 4, 6, 7), 602.262),
+            Consequence("store-lost", "tcpstore-reset", (3,), None),
+        ),
     )
     timeout = Finding(
         cause="watchdog-timeout",
@@ -139,14 +144,25 @@ def out_of_memory() -> Report:
         collectives=(CollectiveState("0 (default_pg)", 8, 1842, "all_reduce", (0, 1, 2, 3, 4, 6, 7), (5,), {}),),
         ranks=ranks,
         story=(
-            StoryStep("2026-05-01T12:03:07.221", (5,), "ran out of GPU memory and died", (oom,)),
+            StoryStep("2026-05-01T12:03:07.221", (5,), "ran out of GPU memory and died", (oom,), "gpu-out-of-memory"),
             StoryStep(
                 "2026-05-01T12:13:09.483",
                 (0, 1, 2, 3, 4, 6, 7),
-                "watchdog timeout in all_reduce 1842",
+                "watchdog timeout in all_reduce 1842 (10 min 2 s later)",
                 (watchdog,),
+                "watchdog-timeout",
+                "gpu-out-of-memory",
+                602.262,
             ),
-            StoryStep("2026-05-01T12:13:11.102", (3,), "lost the TCPStore on rank 0", (store,)),
+            StoryStep(
+                "2026-05-01T12:13:11.102",
+                (3,),
+                "lost the TCPStore on rank 0 (1.62 s after watchdog-timeout)",
+                (store,),
+                "store-lost",
+                "watchdog-timeout",
+                1.619,
+            ),
         ),
         next_steps=(
             *(NextStep(remedy.text, remedy.command) for remedy in verdict.remedies),

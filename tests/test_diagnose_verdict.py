@@ -10,7 +10,7 @@ import pytest
 from diagnose_samples import make_finding, make_rule
 from hangscope.diagnose.rule import Rule
 from hangscope.diagnose.verdict import Diagnosis, Edge, choose_verdict
-from hangscope.model import Finding, Role
+from hangscope.model import Consequence, Finding, Role
 
 WHEN = {"all": [{"fact": "x"}]}
 OOM, SIGNAL, PEER, WATCHDOG = "gpu-out-of-memory", "killed-by-signal", "peer-lost", "watchdog-timeout"
@@ -64,6 +64,17 @@ def test_symptoms_are_explained_away() -> None:
     assert Edge(0, 1) in diagnosis.edges
     assert Edge(1, 2) in diagnosis.edges
     assert all(edge.cause < edge.effect for edge in diagnosis.edges)
+
+
+def test_a_finding_tells_what_it_explains_and_how_much_later_that_was() -> None:
+    diagnosis = _choose(_watchdog(), _peer(time=253), _oom(time=1))
+    assert diagnosis.verdict.explains == (
+        Consequence(PEER, "peer", (0, 1), 252),
+        Consequence(WATCHDOG, "watchdog", (2,), None),
+    )
+    assert [len(finding.explains) for finding in diagnosis.findings] == [2, 1, 0]
+    # every edge is told, by its cause
+    assert sum(len(finding.explains) for finding in diagnosis.findings) == len(diagnosis.edges)
 
 
 def test_a_clearly_later_finding_explains_nothing() -> None:

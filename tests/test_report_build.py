@@ -9,7 +9,19 @@ import pytest
 
 from hangscope.align.stacks import Stacks
 from hangscope.align.versions import Versions
-from hangscope.model import Event, Evidence, Finding, Line, Location, NextStep, Remedy, Role, SourceRecord, Value
+from hangscope.model import (
+    Consequence,
+    Event,
+    Evidence,
+    Finding,
+    Line,
+    Location,
+    NextStep,
+    Remedy,
+    Role,
+    SourceRecord,
+    Value,
+)
 from hangscope.report.build import build_report
 from hangscope.report.rank_states import user_frame
 
@@ -156,15 +168,47 @@ def test_story_goes_by_cause_then_by_time() -> None:
     job = _Job(_processes(4), stuck=(_Stuck(arrived=(0, 2, 3), missing=(1,)),))
     # WHEN the story is told
     story = build_report(job, _Diagnosis(verdict, (deeper, late, stranger, verdict, early))).story
-    # THEN causes come before what they explain, and what nothing connects is left out
+    # THEN causes come before what they explain, each with its delay, and what nothing connects comes last
     assert [step.text for step in story] == [
         "title of gpu-out-of-memory",
         "all_reduce 7 of group world does not complete: rank 1 never came",
-        "title of peer-lost",
-        "title of watchdog-timeout",
+        "title of peer-lost (10 s later)",
+        "title of watchdog-timeout (20 s later)",
         "title of store-lost",
+        "title of disk-full (nothing above explains it)",
     ]
     assert story[0].time == "1970-01-01T00:00:50"
+    assert [(step.cause, step.explained_by, step.delay_s) for step in story[2:5]] == [
+        ("peer-lost", "gpu-out-of-memory", 10.0),
+        ("watchdog-timeout", "gpu-out-of-memory", 20.0),
+        ("store-lost", "watchdog-timeout", -30.0),
+    ]
+
+
+def test_story_names_the_cause_of_what_the_verdict_does_not_explain_directly() -> None:
+    # GIVEN two findings of one cause, of which the second explains another
+    verdict = _finding("gpu-out-of-memory", ranks=(1,), time=50.0)
+    first = _finding("peer-lost", ranks=(2,), time=60.0, explained_by="gpu-out-of-memory")
+    led_to = Consequence("store-lost", "store-lost", (3,), 190.0)
+    second = _finding("peer-lost", ranks=(0,), time=62.0, explained_by="gpu-out-of-memory", explains=(led_to,))
+    third = _finding("store-lost", ranks=(3,), time=252.0, explained_by="peer-lost")
+    # WHEN the story is told
+    story = build_report(_Job(), _Diagnosis(verdict, (verdict, first, second, third))).story
+    # THEN the delay is the one from the finding that explains it
+    assert (story[-1].text, story[-1].delay_s) == ("title of store-lost (3 min 10 s after peer-lost)", 190.0)
+
+
+def test_further_causes_tell_what_they_explain() -> None:
+    verdict = _finding("gpu-out-of-memory", ranks=(1,), time=50.0)
+    other = _finding("disk-full", hosts=("node02",), time=20.0)
+    effect = _finding("checkpoint-stall", ranks=(3,), time=20.5, explained_by="disk-full")
+    symptom = replace(_finding("peer-lost", time=30.0), role=Role.SYMPTOM)
+    story = build_report(_Job(), _Diagnosis(verdict, (verdict, other, symptom, effect))).story
+    assert [step.text for step in story] == [
+        "title of gpu-out-of-memory",
+        "title of disk-full (nothing above explains it)",
+        "title of checkpoint-stall",
+    ]
 
 
 def test_findings_that_explain_each_other_end_the_story() -> None:

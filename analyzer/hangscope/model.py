@@ -246,8 +246,24 @@ class Remedy:
 
 
 @dataclass(frozen=True, slots=True)
+class Consequence:
+    """A finding that another one explains.
+
+    Attributes:
+        cause, rule: of the finding that is explained.
+        ranks: at fault in it, or, where it blames none, those that suffer.
+        delay_s: how much later it happened; None when either time is unknown, below 0 when clocks disagree.
+    """
+
+    cause: str
+    rule: str
+    ranks: tuple[int, ...]
+    delay_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Finding:
-    """A cause that a rule found (keys of the report contract, plus when it happened)."""
+    """A cause that a rule found (keys of the report contract, plus when it happened and what it explains)."""
 
     cause: str
     role: Role
@@ -262,6 +278,7 @@ class Finding:
     rule: str
     explained_by: str | None = None
     time: float | None = None
+    explains: tuple[Consequence, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -369,13 +386,66 @@ class StackNode:
 
 
 @dataclass(frozen=True, slots=True)
+class ComparedValue:
+    """One value of a comparison, and who has it.
+
+    Attributes:
+        text: the value as people read it.
+        ranks: global ranks that have it, ascending.
+        hosts: hosts that have it.
+        names: files of those whose rank and host nobody knows.
+        count: how many processes (or hosts, where hosts are compared) have it.
+        evidence: a line that shows it; None when it is the absence of a line.
+    """
+
+    text: str
+    ranks: tuple[int, ...]
+    hosts: tuple[str, ...]
+    names: tuple[str, ...]
+    count: int
+    evidence: Evidence | None
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What ranks or hosts have in one respect.
+
+    Attributes:
+        topic: "versions", "settings", "network", "channels", "GPUs", "init" or "messages".
+        aspect: what is compared: "NCCL", "NCCL_ALGO", "interface".
+        must_agree: ranks that differ in it can wait for each other for ever; else it may differ, and is told.
+        values: what most have comes first.
+    """
+
+    topic: str
+    aspect: str
+    must_agree: bool
+    values: tuple[ComparedValue, ...]
+
+    @property
+    def differs(self) -> bool:
+        """Whether there is more than one value."""
+        return len(self.values) > 1
+
+
+@dataclass(frozen=True, slots=True)
 class StoryStep:
-    """One step of the causal story."""
+    """One step of the causal story.
+
+    Attributes:
+        text: what happened, and how long after its cause where that is known.
+        cause: of the finding that the step tells of; None for a stuck call.
+        explained_by: cause of the finding that led to it, or None.
+        delay_s: how much later than that it happened, or None.
+    """
 
     time: str | None
     ranks: tuple[int, ...]
     text: str
     evidence: tuple[Evidence, ...]
+    cause: str | None = None
+    explained_by: str | None = None
+    delay_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -402,4 +472,5 @@ class Report:
     warnings: tuple[str, ...]
     stacks: tuple[StackState, ...] = ()
     stack_tree: tuple[StackNode, ...] = ()
+    comparisons: tuple[Comparison, ...] = ()
     schema_version: int = 1

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from hangscope.diagnose.catalogue import BOOKKEEPING_FAMILY, INSUFFICIENT_EVIDENCE, NO_FAULT_FOUND, causes
 from hangscope.diagnose.evaluate import unite_evidence
 from hangscope.diagnose.rule import Rule
-from hangscope.model import Finding, Remedy, Role
+from hangscope.model import Consequence, Finding, Remedy, Role
 
 CLEARLY_LATER_S = 5.0
 """A cause may be logged this much later than what it explains: ranks flush their logs, and clocks drift."""
@@ -39,7 +39,7 @@ class Diagnosis:
 
     Attributes:
         verdict: the root cause; one of the findings.
-        findings: the verdict, further root causes, then what they explain, nearest first.
+        findings: the verdict, further root causes, then what they explain, nearest first; each knows what it explains.
         edges: which finding explains which; there are no cycles.
     """
 
@@ -103,11 +103,16 @@ def choose_verdict(
     order = _order(nodes, causes_of)
     roots = [number for number in order if not causes_of[number]]
     position = {number: at for at, number in enumerate(order)}
+    effects: dict[int, list[int]] = {number: [] for number in order}
+    for effect in order:
+        for cause in causes_of[effect]:
+            effects[cause].append(effect)
     findings_out = tuple(
         replace(
             nodes[number].finding,
             confidence=_confidence(number, nodes, roots, coverage),
             explained_by=_explained_by(number, nodes, causes_of, position),
+            explains=tuple(_consequence(nodes[number], nodes[effect]) for effect in effects[number]),
         )
         for number in order
     )
@@ -249,6 +254,13 @@ def _explained_by(
     if not causes_of[number]:
         return None
     return nodes[min(causes_of[number], key=position.__getitem__)].finding.cause
+
+
+def _consequence(cause: _Node, effect: _Node) -> Consequence:
+    found = effect.finding
+    known = cause.finding.time is not None and found.time is not None
+    delay_s = effect.time - cause.time if known else None
+    return Consequence(found.cause, found.rule, found.ranks or found.affected_ranks, delay_s)
 
 
 def _confidence(number: int, nodes: Sequence[_Node], roots: Sequence[int], coverage: float) -> float:

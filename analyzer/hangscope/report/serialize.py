@@ -6,6 +6,7 @@ from typing import Any
 
 from hangscope.model import (
     CollectiveState,
+    Consequence,
     Evidence,
     Finding,
     JobInfo,
@@ -72,9 +73,18 @@ def _finding(finding: Finding) -> Plain:
         "remedies": [_advice(remedy.text, remedy.command) for remedy in finding.remedies],
         "evidence": [_evidence(evidence) for evidence in finding.evidence],
         "explained_by": finding.explained_by,
+        "explains": [_consequence(one) for one in finding.explains],
         "rule": finding.rule,
         "time": iso_time(finding.time),
     }
+
+
+def _consequence(one: Consequence) -> Plain:
+    return {"cause": one.cause, "rule": one.rule, "ranks": list(one.ranks), "delay_s": _seconds(one.delay_s)}
+
+
+def _seconds(value: float | None) -> float | None:
+    return None if value is None else round(value, 3)
 
 
 def _evidence(evidence: Evidence) -> Plain:
@@ -146,6 +156,9 @@ def _step(step: StoryStep) -> Plain:
         "time": step.time,
         "ranks": list(step.ranks),
         "text": _prose(step.text),
+        "cause": step.cause,
+        "explained_by": step.explained_by,
+        "delay_s": _seconds(step.delay_s),
         "evidence": [_evidence(evidence) for evidence in step.evidence],
     }
 

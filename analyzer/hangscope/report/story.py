@@ -1,20 +1,25 @@
-"""Tells how it came about: from the root cause to the last symptom, in causal order."""
+"""Tells how it came about: from the root cause to the last symptom, in causal order, with the delays between them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from hangscope.diagnose.catalogue import INSUFFICIENT_EVIDENCE, NO_FAULT_FOUND
-from hangscope.model import Finding, StoryStep
+from hangscope.model import Finding, Role, StoryStep
 from hangscope.report.inputs import DiagnosisView, JobView, StuckView
 from hangscope.report.spans import count_words, rank_words
-from hangscope.report.times import iso_time
+from hangscope.report.times import duration_words, iso_time
 
 _EVIDENCE = 2
+_AT_ONCE_S = 1.0
+"""What comes so soon has no delay worth telling."""
 
 
 def tell_story(job: JobView, diagnosis: DiagnosisView) -> tuple[StoryStep, ...]:
-    """The verdict, the calls that got stuck by it, and what it explains: by causal distance, then by time."""
+    """The verdict, the calls that got stuck by it, and what it explains: by causal distance, then by time.
+
+    Further causes that nothing explains come last, each with what it explains and nothing before it did.
+    """
     verdict = diagnosis.verdict
     if verdict.cause == NO_FAULT_FOUND:
         return ()
@@ -24,16 +29,13 @@ def tell_story(job: JobView, diagnosis: DiagnosisView) -> tuple[StoryStep, ...]:
     if verdict.cause == INSUFFICIENT_EVIDENCE:
         # Nothing is known to be first, so only the clock can order what was seen.
         return (*stuck, *(_finding_step(f) for f in _by_time(diagnosis.findings) if f != verdict))
-    steps = [_finding_step(verdict), *stuck]
-    told = {verdict.cause}
-    level = {verdict.cause}
     left = [finding for finding in diagnosis.findings if finding != verdict and not says_nothing(finding)]
-    while level:
-        now = [finding for finding in left if finding.explained_by in level]
-        left = [finding for finding in left if finding.explained_by not in level]
-        steps += (_finding_step(finding) for finding in _by_time(now))
-        level = {finding.cause for finding in now} - told
-        told |= level
+    steps = [_finding_step(verdict), *stuck]
+    left = _follow(verdict, left, diagnosis.findings, steps)
+    for other in [f for f in left if f.explained_by is None and f.role is Role.CAUSE]:
+        left = [finding for finding in left if finding is not other]
+        steps.append(_finding_step(other, " (nothing above explains it)"))
+        left = _follow(other, left, diagnosis.findings, steps)
     return tuple(steps)
 
 
@@ -42,14 +44,55 @@ def says_nothing(finding: Finding) -> bool:
     return finding.cause in (NO_FAULT_FOUND, INSUFFICIENT_EVIDENCE)
 
 
+def _follow(root: Finding, left: list[Finding], findings: Sequence[Finding], steps: list[StoryStep]) -> list[Finding]:
+    """Adds what a root explains, directly or not; gives back the findings that it does not explain."""
+    told = {root.cause}
+    level = {root.cause}
+    while level:
+        now = [finding for finding in left if finding.explained_by in level]
+        left = [finding for finding in left if finding.explained_by not in level]
+        steps += (_effect_step(finding, root, findings) for finding in _by_time(now))
+        level = {finding.cause for finding in now} - told
+        told |= level
+    return left
+
+
 def _by_time(findings: Iterable[Finding]) -> list[Finding]:
     """Unknown times last; the sort is stable, so the diagnosis' own order breaks ties."""
     return sorted(findings, key=lambda f: (f.time is None, f.time or 0.0))
 
 
-def _finding_step(finding: Finding) -> StoryStep:
+def _finding_step(finding: Finding, remark: str = "") -> StoryStep:
     ranks = finding.ranks or finding.affected_ranks
-    return StoryStep(iso_time(finding.time), ranks, finding.title, finding.evidence[:_EVIDENCE])
+    text = f"{finding.title}{remark}"
+    return StoryStep(iso_time(finding.time), ranks, text, finding.evidence[:_EVIDENCE], finding.cause)
+
+
+def _effect_step(finding: Finding, root: Finding, findings: Sequence[Finding]) -> StoryStep:
+    """What a finding led to: how much later than its cause, which is named where it is not the root."""
+    cause = _cause_of(finding, findings)
+    delay_s = None
+    if cause is not None and cause.time is not None and finding.time is not None:
+        delay_s = finding.time - cause.time
+    text = finding.title
+    # an effect that seems earlier was logged by another clock, or late: there is nothing true to say about it
+    if delay_s is not None and delay_s >= _AT_ONCE_S:
+        since = "later" if cause is root else f"after {finding.explained_by}"
+        text = f"{text} ({duration_words(delay_s)} {since})"
+    ranks = finding.ranks or finding.affected_ranks
+    evidence = finding.evidence[:_EVIDENCE]
+    return StoryStep(iso_time(finding.time), ranks, text, evidence, finding.cause, finding.explained_by, delay_s)
+
+
+def _cause_of(finding: Finding, findings: Sequence[Finding]) -> Finding | None:
+    """The finding that explains another: of several with that cause, the one that says so."""
+    named = [one for one in findings if one.cause == finding.explained_by and one is not finding]
+    said = [one for one in named if any(_is_about(effect.rule, effect.ranks, finding) for effect in one.explains)]
+    return next(iter(said or named), None)
+
+
+def _is_about(rule: str, ranks: Sequence[int], finding: Finding) -> bool:
+    return rule == finding.rule and tuple(ranks) == (finding.ranks or finding.affected_ranks)
 
 
 def _stuck_step(call: StuckView) -> StoryStep:

@@ -12,7 +12,7 @@ from hangscope.report.printable import one_line
 from hangscope.report.spans import confidence_word, count_words, fold_numbers, rank_words, size_words
 from hangscope.report.story import says_nothing
 from hangscope.report.terminal.screen import Screen, columns
-from hangscope.report.times import duration_words, seconds_between, split_time
+from hangscope.report.times import split_time
 from hangscope.sources.stamps import REFERENCE_YEAR
 
 _COLLECTIVES = 4
@@ -58,13 +58,10 @@ def show_story(screen: Screen, report: Report) -> None:
     one_day = len(dates) == 1
     screen.heading("How it went" + (f", {_day(next(iter(dates)))} (clock of the logs)" if one_day else ""))
     start = next((step.time for step in steps if step.time), None)
-    table = columns(None, None, None) if start else columns(2, None, gap=1)
+    table = columns(None, None) if start else columns(2, None, gap=1)
     for number, step in enumerate(steps[:most], 1):
-        passed = seconds_between(start, step.time)
         clock = split_time(step.time)[1] if one_day else step.time
-        later = f"+{duration_words(passed)}" if passed and passed > 0 else ""
-        when = (Text(clock or "-"), Text(later)) if start else (Text(str(number)),)
-        table.add_row(*when, _step_words(screen, step))
+        table.add_row(Text((clock or "-") if start else str(number)), _step_words(screen, step))
     screen.show(table, indent=1, width=screen.prose_width)
     _show_rest(screen, len(steps) - most, "later step")
 
