@@ -198,6 +198,61 @@ def test_the_only_rank_without_dump_that_is_waited_for_has_vanished(tmp_path: Pa
     assert told(analyze(write(tmp_path, dumps)))[:2] == ("rank-vanished", (2,))
 
 
+def stage(rank: int) -> Dump:
+    """Two stages of two ranks, in whole steps: ranks 0 and 1 send to 2 and 3, and get something back."""
+    pair, pipe = ("1", range(2)) if rank < 2 else ("2", (2, 3)), ("3", (0, 2)) if rank % 2 == 0 else ("4", (1, 3))
+    groups = {"0": ("default_pg", range(4)), pair[0]: ("TENSOR", pair[1]), pipe[0]: ("PIPELINE", pipe[1])}
+    dump = Dump(rank, groups=groups)
+    for _ in range(3):
+        if rank < 2:
+            dump.call(group=pair[0]).call(group=pair[0], line=11)
+            dump.transfer("send 0->1", pipe[0], line=30).transfer("recv 0<-1", pipe[0], line=31)
+        else:
+            dump.transfer("recv 1<-0", pipe[0], line=30).call(group=pair[0])
+            dump.call(group=pair[0], line=11).transfer("send 1->0", pipe[0], line=31)
+        dump.call(line=40)
+    return dump
+
+
+def test_a_rank_without_dump_stopped_before_a_receive_that_its_neighbour_has_behind_it(tmp_path: Path) -> None:
+    zero, one, two = (stage(rank) for rank in range(3))
+    for dump in (zero, one):
+        dump.call(group="1").call(group="1", line=11)
+    zero.transfer("send 0->1", "3", line=30).transfer("recv 0<-1", "3", "scheduled", line=31)
+    one.transfer("send 0->1", "4", "scheduled", line=30)
+    two.transfer("recv 1<-0", "3", line=30).wait(group="2")
+    call = analyze(write(tmp_path, [zero, one, two])).collectives[0]
+    assert (call.group, call.op, call.missing) == ("4", "send", (3,))
+
+
+def test_a_rank_without_dump_stopped_in_the_collective_that_its_neighbour_stands_in(tmp_path: Path) -> None:
+    zero, one, two = (stage(rank) for rank in range(3))
+    for dump, pipe in ((zero, "3"), (one, "4")):
+        dump.call(group="1").call(group="1", line=11)
+        dump.transfer("send 0->1", pipe, line=30).transfer("recv 0<-1", pipe, "scheduled", line=31)
+    two.transfer("recv 1<-0", "3", line=30).call(group="2").call(group="2", line=11)
+    two.transfer("send 1->0", "3", line=31).call(line=40)
+    two.transfer("recv 1<-0", "3", line=30).wait(group="2")
+    zero.entries[-1]["state"] = zero.entries[-2]["state"] = "scheduled"
+    call = analyze(write(tmp_path, [zero, one, two])).collectives[0]
+    assert (call.group, call.missing) == ("2", (3,))
+
+
+def test_a_rank_that_received_what_its_step_begins_with_did_not_leave(tmp_path: Path) -> None:
+    """The numbers of its groups fit whole steps, but sends and receives have no such numbers."""
+    dumps = [stage(rank) for rank in range(4)]
+    for dump, pipe in zip(dumps, ("3", "4", "3", "4"), strict=True):
+        if dump.rank < 2:
+            dump.call(group="1").call(group="1", line=11).transfer("send 0->1", pipe, line=30)
+            dump.transfer("recv 0<-1", pipe, "scheduled", line=31)
+        else:
+            dump.transfer("recv 1<-0", pipe, line=30)
+    dumps[2].wait(group="2")
+    for entry in (entry for dump in dumps for entry in dump.entries if entry["is_p2p"]):
+        entry["frames"][2] = {"name": "exchange", "filename": "/mnt/work/pipe.py", "line": 30}
+    assert told(analyze(write(tmp_path, dumps)))[:3] == ("collective-skipped", (3,), "2")
+
+
 def test_a_rank_without_dump_is_not_blamed_when_another_is_missing(tmp_path: Path) -> None:
     dumps = [steps(rank).call(line=10) for rank in (0, 1, 3)]
     for dump in dumps[:2]:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from hangscope.align.collectives import Parting, StuckCall
+from hangscope.align.recorder_neighbours import find_lead
 from hangscope.align.recorder_programs import Departure, Program, find_shift
 from hangscope.align.recorder_stands import NodeId, Stand, Stands, find_cycles
 from hangscope.align.recorder_tracks import COALESCED, Members, Track, torch_name
@@ -292,11 +293,14 @@ class Finder:
 
     def _without_dump(self) -> list[Trouble]:
         """The first call in which nobody is missed but ranks of which there is no dump (or only an old one)."""
+        found = []
         for stand in self._by_time(self._stands.nodes.values()):
             gone = tuple(sorted(rank for rank in stand.unknown if rank not in self._tracks))
             if gone and not stand.blockers:
-                return [self._trouble(Fault.NO_DUMP, self._call(stand), gone)]
-        return []
+                found.append((stand, gone))
+        if len(found) > 1:
+            found.sort(key=lambda pair: find_lead(pair[0], self._tracks, self._members))
+        return [self._trouble(Fault.NO_DUMP, self._call(stand), gone) for stand, gone in found[:1]]
 
     # --- calls as the report shows them -----------------------------------------------------------------
 

@@ -112,8 +112,13 @@ class Program:
         return wraps if wraps is not None else self._numbers_fit()
 
     def _numbers_fit(self) -> bool | None:
-        """A job that makes no calls before its first step has made a whole number of steps in every group."""
+        """A job that makes no calls before its first step has made a whole number of steps in every group.
+
+        Sends and receives have no numbers: after them, the numbers do not tell whether they end a step or begin one.
+        """
         track, period = self.track, self.period or 0
+        if track.key(self.places[-1]) is None:
+            return None
         counts = Counter(
             track.group(at) for at in self.places[len(self.places) - period :] if track.key(at) is not None
         )

@@ -123,8 +123,8 @@ class Stands:
     def _match(self, stand: Stand, track: Track, part: int, other: Track) -> None:
         """Looks for the other half of a send or receive among the peer's calls."""
         me, wanted = track.shape(part).me, "recv" if track.shape(part).way == "send" else "send"
-        mine = _lane(track, stand.group, track.shape(part).way, track.shape(part).peer, part)
-        theirs = _lane(other, stand.group, wanted, me, len(other.recording) - 1)
+        mine = find_lane(track, stand.group, track.shape(part).way, track.shape(part).peer, part)
+        theirs = find_lane(other, stand.group, wanted, me, len(other.recording) - 1)
         waiting = [at for at in mine if at >= (track.front or 0) or at in track.parts(track.pending[0])]
         pending = {part for at in other.pending if other.is_p2p(at) for part in other.parts(at)}
         open_halves = [at for at in theirs if at in pending]
@@ -139,7 +139,7 @@ class Stands:
 
     def _by_count(self, track: Track, mine: list[int], other: Track, theirs: list[int]) -> int | None:
         """The other half by counting from a collective that both completed: the peer's half may be done."""
-        since = _common(track, other)
+        since = find_common(track, other)
         if since is None:
             return None
         nth = sum(at > since[0] for at in mine) - 1
@@ -147,8 +147,8 @@ class Stands:
         return later[nth] if 0 <= nth < len(later) else None
 
 
-def _lane(track: Track, group: str, way: str, peer: int, until: int) -> list[int]:
-    """The sends to (or receives from) one peer in one group up to a place, oldest first."""
+def find_lane(track: Track, group: str, way: str, peer: int, until: int) -> list[int]:
+    """Places of the sends to (or receives from) one peer in one group up to a place, oldest first."""
     recording = track.recording
     numbers = {n for n, other in enumerate(recording.groups) if other.name == group}
     wanted = {
@@ -157,7 +157,7 @@ def _lane(track: Track, group: str, way: str, peer: int, until: int) -> list[int
     return [at for at in range(until + 1) if recording.shape[at] in wanted]
 
 
-def _common(one: Track, other: Track) -> tuple[int, int] | None:
+def find_common(one: Track, other: Track) -> tuple[int, int] | None:
     """Places of the last collective that both completed and that all members had to make."""
     best: tuple[int, int] | None = None
     for name in sorted(one.done.keys() & other.done.keys()):
