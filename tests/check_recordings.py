@@ -3,7 +3,7 @@
     python tests/check_recordings.py GENERATOR [--most-ranks 64] [--only FAULT] [--every N] [--min-right SHARE]
 
 The generator is called as ``GENERATOR OUT --ranks N --layout L --fault F ...`` and writes the truth beside OUT.
-No test of the suite: all of it takes minutes. Exit status 1 when less than SHARE of the sets is right.
+No test of the suite: all of it takes minutes. Exit status 1 when less than SHARE of the sets is right or cannot be told.
 
 Some faults leave the very same dumps as others. Where the answer is not that of the truth, the other faults are made
 as well, and when the dumps of one that the answer fits are the same byte for byte, the set counts as one that nothing
@@ -115,7 +115,7 @@ def make(generator: Path, run: Run, folder: Path) -> dict[str, Any] | None:
 def judge(report: Report, truth: dict[str, Any]) -> list[str]:
     """What is wrong about a report."""
     verdict, wrong = report.verdict, []
-    causes = CAUSES[truth["fault"]]
+    causes: tuple[str, ...] = CAUSES[truth["fault"]]
     if truth["fault"] in ("skip", "missing") and truth.get("op") in P2P:
         causes = (*causes, "p2p-unmatched")  # a send that was left out is a receive without its other half
     if verdict.cause not in causes:
@@ -234,9 +234,8 @@ def main() -> int:
         for text in complaints[fault]:
             print(f"    {text}")
     share = (right.total() + alike.total()) / max(total.total(), 1)
-    print(
-        f"{'all':16} {right.total():4} of {total.total()}, {alike.total()} cannot be told; the rest wrong: {1 - share:.1%}"
-    )
+    alright = f"{right.total():4} of {total.total()}, {alike.total()} cannot be told"
+    print(f"{'all':16} {alright} (the rest, wrong: {1 - share:.1%})")
     return int(share < options.min_right)
 
 
