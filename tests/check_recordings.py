@@ -3,7 +3,8 @@
     python tests/check_recordings.py GENERATOR [--most-ranks 64] [--only FAULT] [--every N] [--min-right SHARE]
 
 The generator is called as ``GENERATOR OUT --ranks N --layout L --fault F ...`` and writes the truth beside OUT.
-No test of the suite: all of it takes minutes. Exit status 1 when less than SHARE of the sets is right or cannot be told.
+No test of the suite: all of it takes minutes. Exit status 1 when less than SHARE of the sets is right or cannot be
+told.
 
 Some faults leave the very same dumps as others. Where the answer is not that of the truth, the other faults are made
 as well, and when the dumps of one that the answer fits are the same byte for byte, the set counts as one that nothing
