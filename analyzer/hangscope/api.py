@@ -82,7 +82,7 @@ def diagnose(job: Job, rules: Sequence[str | Path] = (), facts: Sequence[Fact] |
         check_rules(base, known_kinds())
     else:
         base = load_rules_about(frozenset(fact.kind for fact in known))
-    findings = evaluate(base, known, job.versions)
+    findings = evaluate(base, known, job.versions, without_nccl=job.without_nccl)
     return choose_verdict(findings, base, coverage=coverage(job))
 
 

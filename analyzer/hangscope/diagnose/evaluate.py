@@ -9,6 +9,7 @@ from hangscope.align.versions import Versions
 from hangscope.diagnose.index import FactIndex, earliest
 from hangscope.diagnose.match import Match, match
 from hangscope.diagnose.rule import Rule
+from hangscope.diagnose.settings import fit_remedy, in_order
 from hangscope.diagnose.template import Subject, headline, render, sentences
 from hangscope.diagnose.versions import fits
 from hangscope.model import Evidence, Fact, Finding, Remedy
@@ -20,13 +21,16 @@ _FOR_OTHERS = 4
 """Of those, so many are kept for facts that are no culprits but belong to the proof."""
 
 
-def evaluate(rules: Iterable[Rule], facts: Iterable[Fact], versions: Versions | None = None) -> tuple[Finding, ...]:
+def evaluate(
+    rules: Iterable[Rule], facts: Iterable[Fact], versions: Versions | None = None, *, without_nccl: bool = False
+) -> tuple[Finding, ...]:
     """Findings of the rules that hold, in the order of the rules; nothing is explained or merged yet.
 
     Args:
         rules: what to evaluate.
         facts: everything the evidence shows, in any order.
-        versions: versions seen, which decide what remedies are offered.
+        versions: versions seen, which decide what remedies are offered, and under which names settings go.
+        without_nccl: the job does not use NCCL, so that advice about it is of no use.
     """
     index = FactIndex(facts)
     seen = versions or Versions()
@@ -34,11 +38,11 @@ def evaluate(rules: Iterable[Rule], facts: Iterable[Fact], versions: Versions | 
     for rule in rules:
         found = match(rule.when, index)
         if found:
-            findings.append(_build_finding(rule, found, seen))
+            findings.append(_build_finding(rule, found, seen, without_nccl=without_nccl))
     return tuple(findings)
 
 
-def _build_finding(rule: Rule, found: Match, versions: Versions) -> Finding:
+def _build_finding(rule: Rule, found: Match, versions: Versions, *, without_nccl: bool) -> Finding:
     everything = earliest(itertools.chain.from_iterable(found.bound.values()))
     ranks = sorted({rank for fact in found.culprits for rank in fact.ranks} - found.excused_ranks)
     hosts = sorted({host for fact in found.culprits for host in fact.hosts} - found.excused_hosts)
@@ -50,6 +54,11 @@ def _build_finding(rule: Rule, found: Match, versions: Versions) -> Finding:
         count=len(found.culprits or everything),
         bound=found.bound,
     )
+    offered = (
+        fit_remedy(Remedy(render(remedy.text, subject), remedy.command), versions, without_nccl=without_nccl)
+        for remedy in rule.remedies
+        if fits(remedy.versions, versions)
+    )
     return Finding(
         cause=rule.cause,
         role=rule.role,
@@ -59,11 +68,7 @@ def _build_finding(rule: Rule, found: Match, versions: Versions) -> Finding:
         hosts=subject.hosts,
         confidence=rule.confidence,
         explanation=sentences(render(rule.explanation, subject)),
-        remedies=tuple(
-            Remedy(render(remedy.text, subject), remedy.command)
-            for remedy in rule.remedies
-            if fits(remedy.versions, versions)
-        ),
+        remedies=in_order(remedy for remedy in offered if remedy is not None),
         evidence=choose_evidence(found.culprits, everything),
         rule=rule.id,
         time=next((fact.time for fact in found.culprits or everything if fact.time is not None), None),

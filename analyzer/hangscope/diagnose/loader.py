@@ -35,7 +35,7 @@ _RULE_KEYS = (
 _WHEN_KEYS = ("all", "any", "none", "share", "before", "culprits", "min_count")
 _FIRST_TABLE = re.compile(r"^\[", re.MULTILINE)
 _FACT = re.compile(r'fact = "(\w+)"')  # tests/test_rules.py: it finds all that a rule's conditions name
-_CATALOGUE = "causes.toml"
+_BESIDE_RULES = ("causes.toml", "settings.toml")
 
 # The longest suffix first, so that the plain comparison comes last.
 _OPERATORS = sorted(Operator, key=len, reverse=True)
@@ -52,7 +52,7 @@ def rule_files(extra_dirs: Iterable[str | Path] = (), family: str = "") -> list[
         if not folder.is_dir():
             raise RuleError(f"{folder}: no such folder", "--rules takes a folder that holds <family>/<rule-id>.toml.")
         files += sorted(path for path in folder.glob(f"{family or '*'}/*.toml"))
-        if stray := sorted(path.name for path in folder.glob("*.toml") if path.name != _CATALOGUE):
+        if stray := sorted(path.name for path in folder.glob("*.toml") if path.name not in _BESIDE_RULES):
             raise RuleError(
                 f"{folder.name}/{stray[0]}: lies outside of the folder of a family",
                 f"Move it to {folder.name}/<family>/{stray[0]}; `hangscope rules` shows the families.",
