@@ -73,7 +73,9 @@ def test_wheel_holds_code_grammars_rules_and_schema(unpacked: Path, checkout: Pa
     assert _files(shipped / "_data" / "grammars", "*.toml") == {"frames.toml"}
     assert _files(shipped / "_data" / "rules", "*.toml") == _files(checkout / "rules", "*.toml") != set()
     assert _files(shipped, "*.py") == _files(PACKAGE, "*.py")
-    assert _files(shipped, "*.json") == _files(PACKAGE, "*.json") >= {"report/schema/report.schema.json"}
+    assert _files(shipped / "_data", "*.json") == {f"grammars/releases/{name}.json" for name in ("nccl", "torch")}
+    own = {name for name in _files(shipped, "*.json") if not name.startswith("_data/")}
+    assert own == _files(PACKAGE, "*.json") >= {"report/schema/report.schema.json"}
     assert (shipped / "py.typed").is_file()
     assert [path.name for path in unpacked.iterdir() if path.name.startswith(("tests", "fixtures"))] == []
 

@@ -294,8 +294,30 @@ class SourceRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class InferredVersion:
+    """A version that no line states, as far as other lines tell it.
+
+    Attributes:
+        first, last: the releases it lies between, both included; None when no end is known.
+        text: the same in words ("2.3 to 2.4", "2.29.2 or newer").
+        by: what tells ("source line numbers").
+        evidence: the lines that do, the most telling one first.
+    """
+
+    first: str | None
+    last: str | None
+    text: str
+    by: str
+    evidence: tuple[Evidence, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class JobInfo:
-    """The job as the evidence shows it (report contract `job`). Versions: None, one, or several when ranks differ."""
+    """The job as the evidence shows it (report contract `job`). Versions: None, one, or several when ranks differ.
+
+    Attributes:
+        inferred: "torch", "nccl" -> what is inferred where no line states the version.
+    """
 
     world_size: int | None
     ranks_seen: tuple[int, ...]
@@ -307,6 +329,7 @@ class JobInfo:
     launcher: str | None
     first_time: str | None
     last_time: str | None
+    inferred: Mapping[str, InferredVersion] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from hangscope.align.attached import what_was_refused
 from hangscope.align.attempts import last_attempt
-from hangscope.align.backends import talks_over_gloo_alone
 from hangscope.align.calls import CallTable
 from hangscope.align.collectives import StuckCall
 from hangscope.align.copies import without_copies
@@ -19,12 +18,14 @@ from hangscope.align.limits import limits
 from hangscope.align.process import Process
 from hangscope.align.recorder_ranks import name_recordings
 from hangscope.align.recordings import Recordings, align_recordings
+from hangscope.align.releases import Inferred, infer_releases
 from hangscope.align.stack_rows import StackRows
 from hangscope.align.stacks import Stacks, place_stacks
-from hangscope.align.versions import Versions, find_versions
+from hangscope.align.versions import Versions, add_inferred, find_versions
 from hangscope.align.waits import Waits, follow_waits
 from hangscope.model import Event, SourceRecord
 from hangscope.parse.columns import WriterKey, writer_key
+from hangscope.parse.recorder.recording import Recording
 from hangscope.parse.source import ParsedSource
 from hangscope.sources.origin import hints
 from hangscope.tables import Tables
@@ -79,7 +80,10 @@ class Job:
         stuck: calls that cannot complete, by NCCL's call lines and flight recorders (`facts.stuck` adds what watchdogs
             tell).
         waits: roots and cycles of waiting, of NCCL's call lines (`recordings.troubles` are those of the recorders).
-        world_size, hosts, launcher, versions: of the job, as the evidence states them.
+        world_size, hosts, launcher, versions: of the job, as the evidence states them (versions also as inferred).
+        releases: "torch" -> what each process can be of, by lines that state no version; "nccl" likewise, where no
+            line states it.
+        recorded: `id` of a process -> its flight recorder's dumps.
         parsed: what was read (the last attempt).
         sources: the report's entries of all inputs, earlier attempts included.
         lost_tails: files whose last lines are known to be lost (block-buffered output).
@@ -102,6 +106,8 @@ class Job:
     hosts: tuple[str, ...]
     launcher: str | None
     versions: Versions
+    releases: dict[str, list[tuple[Process, Inferred]]]
+    recorded: dict[int, list[Recording]]
     parsed: tuple[ParsedSource, ...]
     sources: tuple[SourceRecord, ...]
     lost_tails: frozenset[str]
@@ -117,11 +123,6 @@ class Job:
     def hosts_of(self, ranks: Iterable[int]) -> tuple[str, ...]:
         """The hosts of these ranks, as far as they are known."""
         return tuple(sorted({host for rank in ranks if rank in self.ranks and (host := self.ranks[rank].host)}))
-
-    @property
-    def without_nccl(self) -> bool:
-        """Whether it talks over gloo alone, so that nothing about NCCL concerns it."""
-        return talks_over_gloo_alone(self.events, self.stacks, self.recordings.backend)
 
     def silent_ranks(self) -> tuple[int, ...]:
         """Ranks of the world of which there is no line at all; empty when the world's size is not known."""
@@ -150,6 +151,9 @@ def align(sources: Sequence[ParsedSource], unreadable: Sequence[SourceRecord] = 
     calls, printed = _compare_calls(kept, identity, communicators, groups, versions=versions, lost_tails=lost)
     recordings = align_recordings(kept, identity)
     stacks = place_stacks(kept, identity)
+    recorded = _recorded(kept, identity)
+    products = ("torch",) if versions.nccl else ("torch", "nccl")
+    releases = {product: infer_releases(product, identity.processes, stacks, recorded) for product in products}
     rows = (communicator_rows(groups), membership_rows(groups), StackRows(stacks))
     tables = Tables(events.all, calls.numbered, *rows)
     return Job(
@@ -168,7 +172,9 @@ def align(sources: Sequence[ParsedSource], unreadable: Sequence[SourceRecord] = 
         world_size=identity.world_size,
         hosts=_hosts(identity),
         launcher=_launcher(events, kept),
-        versions=versions,
+        versions=add_inferred(versions, releases),
+        releases=releases,
+        recorded=recorded,
         parsed=tuple(kept),
         sources=tuple(sorted([*(s.record for s in sources), *unreadable], key=lambda record: record.file)),
         lost_tails=lost,
@@ -182,6 +188,14 @@ def align(sources: Sequence[ParsedSource], unreadable: Sequence[SourceRecord] = 
         by_writer=identity.by_writer,
         _owner=owner,
     )
+
+
+def _recorded(sources: Iterable[ParsedSource], identity: Identity) -> dict[int, list[Recording]]:
+    found: dict[int, list[Recording]] = defaultdict(list)
+    for recording in (recording for source in sources for recording in source.recordings):
+        if recording.rank is not None and (process := identity.ranks.get(recording.rank)) is not None:
+            found[id(process)].append(recording)
+    return found
 
 
 def _compare_calls(

@@ -1,10 +1,12 @@
-"""Collects the versions that the evidence states."""
+"""Collects the versions that the evidence states, and those inferred where it states none."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
+from hangscope.align.process import Process
+from hangscope.align.releases import Inferred, common_releases
 from hangscope.model import Event
 
 Version = str | tuple[str, ...] | None
@@ -26,27 +28,44 @@ _KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """Versions as stated: None when nothing says, one, or several when ranks differ."""
+    """Versions as stated: None when nothing says, one, or several when ranks differ.
+
+    Attributes:
+        inferred: "torch", "nccl" -> the releases that fit all lines, where no line states the version.
+    """
 
     torch: Version = None
     nccl: Version = None
     cuda: Version = None
     driver: Version = None
+    inferred: Mapping[str, Inferred] = field(default_factory=dict)
 
 
 def find_versions(events: Iterable[Event]) -> Versions:
     """The versions in the evidence, as printed."""
     wanted: dict[str, list[tuple[str, str]]] = {}
     for software, places in _KINDS.items():
-        for kind, field in places:
-            wanted.setdefault(kind, []).append((software, field))
+        for kind, name in places:
+            wanted.setdefault(kind, []).append((software, name))
     found: dict[str, set[str]] = {software: set() for software in _KINDS}
     for event in events:
-        for software, field in wanted.get(event.kind, ()):
-            value = event.fields.get(field)
+        for software, name in wanted.get(event.kind, ()):
+            value = event.fields.get(name)
             if isinstance(value, str) and value:
                 found[software].add(_dotted(value))
     return Versions(**{software: _one_or_more(values) for software, values in found.items()})
+
+
+def add_inferred(stated: Versions, releases: Mapping[str, Sequence[tuple[Process, Inferred]]]) -> Versions:
+    """The versions, with what is inferred for those that nothing states.
+
+    Args:
+        stated: as `find_versions` gives them.
+        releases: product -> what each process can be of, as `infer_releases` gives it.
+    """
+    unknown = (product for product in sorted(releases) if getattr(stated, product) is None)
+    inferred = {product: common_releases(product, releases[product]) for product in unknown}
+    return replace(stated, inferred={product: found for product, found in inferred.items() if found is not None})
 
 
 def _dotted(version: str) -> str:

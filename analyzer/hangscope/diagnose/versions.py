@@ -1,15 +1,18 @@
-"""Decides whether a remedy fits the versions seen in the evidence."""
+"""Decides whether a remedy, or a known defect, fits the versions that the evidence states or lets infer."""
 
 from __future__ import annotations
 
+import enum
 import operator
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from hangscope.align.versions import Version, Versions
 
 PRODUCTS = ("torch", "nccl", "cuda", "driver")
+_BEYOND = 1_000
+"""A minor version that no release has reached."""
 
 _PART = re.compile(r"\s*(?P<product>[a-z]+)?\s*(?P<operator>>=|<=|==|>|<)\s*(?P<version>\d+(?:\.\d+)*)\s*")
 _NUMBER = re.compile(r"\d+(?:\.\d+)*")
@@ -53,19 +56,67 @@ def parse_requirement(text: str) -> tuple[Limit, ...]:
     return tuple(limits)
 
 
+class Fit(enum.Enum):
+    """Whether versions meet a requirement."""
+
+    YES = "yes"
+    MAYBE = "maybe"
+    NO = "no"
+
+
 def fits(requirement: str, seen: Versions) -> bool:
-    """Whether the versions seen meet a requirement; an unknown version meets it, of several one is enough."""
+    """Whether the versions seen may meet a requirement; an unknown version does, of several one is enough."""
+    return fit(requirement, seen) is not Fit.NO
+
+
+def fit(requirement: str, seen: Versions) -> Fit:
+    """Whether the versions stated, else those inferred, meet a requirement such as ``nccl>=2.26,<2.26.5``.
+
+    Of several versions stated one is enough. Of an inferred range all has to meet it, else it is a maybe, as long as
+    a part does; so is an unknown version.
+    """
     limits = parse_requirement(requirement) if requirement else ()
-    return all(
-        _product_fits([limit for limit in limits if limit.product == product], getattr(seen, product))
+    found = [
+        _product_fit([limit for limit in limits if limit.product == product], product, seen)
         for product in sorted({limit.product for limit in limits})
-    )
+    ]
+    if Fit.NO in found:
+        return Fit.NO
+    return Fit.MAYBE if Fit.MAYBE in found else Fit.YES
 
 
-def _product_fits(limits: list[Limit], seen: Version) -> bool:
-    texts = (seen,) if isinstance(seen, str) else seen or ()
-    versions = [version for version in map(_parse_version, texts) if version]
-    return not versions or any(all(_holds(limit, version) for limit in limits) for version in versions)
+def _product_fit(limits: list[Limit], product: str, seen: Versions) -> Fit:
+    stated: Version = getattr(seen, product)
+    texts = (stated,) if isinstance(stated, str) else stated or ()
+    if versions := [version for version in map(_parse_version, texts) if version]:
+        return Fit.YES if any(all(_holds(limit, version) for limit in limits) for version in versions) else Fit.NO
+    inferred = seen.inferred.get(product)
+    if inferred is None:
+        return Fit.MAYBE
+    known = [_numbers(release) for release in inferred.releases]
+    # what is still to come, or older than the tables, stands for all on its side
+    known += [(known[-1][0], _BEYOND)] if inferred.newer else []
+    known += [(0, 0)] if inferred.older else []
+    return _common(_release_fit(limits, release) for release in known)
+
+
+def _release_fit(limits: list[Limit], release: tuple[int, ...]) -> Fit:
+    """One inferred release; 2.6 may be 2.6.0 or 2.6.1."""
+    # for one release all limits have to hold, so a single maybe leaves it open
+    open_ = [limit for limit in limits if len(limit.version) > len(release) and _begins(limit.version, release)]
+    if not all(_holds(limit, release) for limit in limits if limit not in open_):
+        return Fit.NO
+    return Fit.MAYBE if open_ else Fit.YES
+
+
+def _begins(version: tuple[int, ...], with_: tuple[int, ...]) -> bool:
+    return version[: len(with_)] == with_
+
+
+def _common(found: Iterable[Fit]) -> Fit:
+    """What all agree on, else a maybe."""
+    kinds = set(found)
+    return kinds.pop() if len(kinds) == 1 else Fit.MAYBE
 
 
 def _holds(limit: Limit, version: tuple[int, ...]) -> bool:

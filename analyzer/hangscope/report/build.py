@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hangscope
-from hangscope.model import CollectiveState, JobInfo, Report
+from hangscope.model import CollectiveState, InferredVersion, JobInfo, Report
 from hangscope.report.advice import advise
 from hangscope.report.inputs import DiagnosisView, JobView, StuckView
 from hangscope.report.rank_states import find_rank_states
@@ -46,6 +46,10 @@ def _job_info(job: JobView) -> JobInfo:
         launcher=job.launcher,
         first_time=iso_time(min(firsts, default=None)),
         last_time=iso_time(max(lasts, default=None)),
+        inferred={
+            product: InferredVersion(found.first, found.last, str(found), found.by, found.evidence)
+            for product, found in sorted(job.versions.inferred.items())
+        },
     )
 
 

@@ -9,6 +9,7 @@ from hangscope.model import (
     Consequence,
     Evidence,
     Finding,
+    InferredVersion,
     JobInfo,
     RankState,
     Report,
@@ -56,6 +57,17 @@ def _job(job: JobInfo) -> Plain:
         "launcher": _optional(job.launcher),
         "first_time": job.first_time,
         "last_time": job.last_time,
+        "inferred": {product: _inferred(job.inferred[product]) for product in sorted(job.inferred)},
+    }
+
+
+def _inferred(version: InferredVersion) -> Plain:
+    return {
+        "first": _optional(version.first),
+        "last": _optional(version.last),
+        "text": printable(version.text),
+        "by": printable(version.by),
+        "evidence": [_evidence(evidence) for evidence in version.evidence],
     }
 
 

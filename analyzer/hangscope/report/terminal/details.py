@@ -210,14 +210,16 @@ def _part(finding: Finding) -> str:
 
 def _job_words(report: Report) -> str:
     words = []
-    for name, version in (
-        ("torch", report.job.torch_version),
-        ("NCCL", report.job.nccl_version),
-        ("CUDA", report.job.cuda_version),
-        ("driver", report.job.driver_version),
+    for name, version, inferred in (
+        ("torch", report.job.torch_version, report.job.inferred.get("torch")),
+        ("NCCL", report.job.nccl_version, report.job.inferred.get("nccl")),
+        ("CUDA", report.job.cuda_version, None),
+        ("driver", report.job.driver_version, None),
     ):
         if version:
             words.append(f"{name} {version if isinstance(version, str) else ' and '.join(version)}")
+        elif inferred:
+            words.append(f"{name} {inferred.text} (inferred from {inferred.by})")
     if report.job.launcher:
         words.append(f"started by {report.job.launcher}")
     return ", ".join(words)

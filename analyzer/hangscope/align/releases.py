@@ -1,0 +1,322 @@
+"""Infers releases of NCCL and PyTorch where no line states them.
+
+Wording changes between releases, and so do the lines of PyTorch's sources that its headers, tracebacks and stack dumps
+name. grammars/releases/ says what belongs to which release (tests/make_release_tables.py makes it from NCCL 2.3.5 to
+2.32.3 and PyTorch 1.8 to 2.14); a release is a bit of a mask, the bit behind the last stands for all later ones.
+Builds of vendors and nightly builds fit none: clues of one process that contradict each other say nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from hangscope.align.process import Process
+from hangscope.align.stacks import Stacks
+from hangscope.model import Event, Evidence, Location
+from hangscope.parse.recorder.recording import Recording
+from hangscope.resources import grammars_dir
+
+PRODUCTS = ("nccl", "torch")
+_SAME_KIND = 3
+"""Lines of one kind and process that are looked at: the next thousand of them are worded alike."""
+_MOST_FRAMES = 60
+_MOST_CITED = 3
+_SHIFT = 6
+"""Lines by which a function may have moved between patch releases; the tables know one of each minor release."""
+
+_WORD = re.compile(r"[A-Za-z_]{4,}")
+_ORIGIN = re.compile(r"(?P<file>[\w./-]+):(?P<line>\d{1,6})")
+_FRAME = re.compile(r"(?P<file>.+?):(?P<line>\d{1,6}) (?P<function>\w+)")
+_WITH_FUNCTION = re.compile(r"\.(?:cc|h|cu):\d+ \(\w+\) NCCL (?:WARN|ATTN) ")
+_STAMPED = re.compile(r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\] [^\s:]+:\d+:\d+ ")
+_GROUP = re.compile(r"\[PG (?:(?P<guid>ID \d+ PG GUID )|\d+ (?P<named>\([^)]*\) )?Rank)")
+_RECORDER_FORMATS = {(1, 0): ("2.2", "2.2"), (1, 4): ("2.3", "2.3"), (2, 1): ("2.4", "2.4"), (2, 4): ("2.5", "2.7")}
+_RECORDER_FORMATS |= {(2, 9): ("2.8", "2.8"), (2, 10): ("2.9", "")}
+"""Format of a flight recorder's dump -> first and last PyTorch that writes it, "" = still."""
+
+_WORDING = "the wording of its messages"
+_HEADER = "the form of its line headers"
+_LINES = "source line numbers"
+_FORMAT = "the format of its flight recorder"
+
+
+@dataclass(frozen=True, slots=True)
+class Inferred:
+    """The releases that fit all that a process, or all of a job, printed.
+
+    Attributes:
+        releases: of NCCL in full, of PyTorch as ``major.minor``; ascending, never empty.
+        older, newer: releases before the first, or after the last that hangscope knows, would fit as well.
+        by: what tells, in words ("source line numbers").
+        evidence: the lines that narrow it down, the most telling one first.
+    """
+
+    releases: tuple[str, ...]
+    older: bool
+    newer: bool
+    by: str
+    evidence: tuple[Evidence, ...]
+    mask: int
+
+    @property
+    def first(self) -> str | None:
+        return None if self.older else self.releases[0]
+
+    @property
+    def last(self) -> str | None:
+        return None if self.newer else self.releases[-1]
+
+    def __str__(self) -> str:
+        """``2.3``, ``2.3 to 2.4``, ``2.29.2 or newer``, ``2.12.12 or older``."""
+        low, high = self.releases[0], self.releases[-1]
+        if self.newer:
+            return f"{low} or newer"
+        if self.older:
+            return f"{high} or older"
+        return low if low == high else f"{low} to {high}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Clue:
+    mask: int
+    by: str
+    at: Location
+    text: str
+    known: tuple[Evidence, ...] = ()
+
+
+class _Table:
+    """What grammars/releases/ says of one product."""
+
+    def __init__(self, product: str) -> None:
+        table = json.loads((grammars_dir() / "releases" / f"{product}.json").read_text(encoding="utf-8"))
+        self.releases: list[str] = table["releases"]
+        self.everything = (2 << len(self.releases)) - 1
+        self._whole = product == "nccl"
+        self._texts: dict[str, list[tuple[list[str], int, int]]] = table["texts"]
+        self._lines: dict[str, dict[str, list[int]]] = table.get("lines", {})
+        self._functions: dict[str, list[tuple[int, int, int]]] = table.get("functions", {})
+        self.of_text = functools.lru_cache(4096)(self._of_text)
+        self.of_frame = functools.lru_cache(4096)(self._of_frame)
+
+    def between(self, first: str, last: str = "") -> int:
+        """The releases from one to another (as in the table), or to all that are still to come."""
+        end = self.releases.index(last) + 1 if last else len(self.releases) + 1
+        return _span(self.releases.index(first) if first else 0, end)
+
+    def _of_text(self, text: str) -> int:
+        """The releases that print this; 0 when the text tells nothing.
+
+        NCCL's templates cover a whole text, and a later one may have a hole where an earlier one has words: all count.
+        PyTorch's are found anywhere in a text, so the longest counts.
+        """
+        longest, mask = 0, 0
+        for word in set(_WORD.findall(text)):
+            for pieces, begin, end in self._texts.get(word, ()):
+                length = 0 if self._whole else sum(map(len, pieces[::2]))
+                if length >= longest and _has(text, pieces, whole=self._whole):
+                    mask = _span(begin, end) | (mask if length == longest else 0)
+                    longest = length
+        return mask
+
+    def of_line(self, file: str, line: int, text: str) -> int:
+        """The releases that print this text from this line of this file."""
+        best, at = "", len(text)
+        for key in self._lines:
+            name, _, says = key.partition(" ")
+            found = text.find(says) if file.endswith(name) else -1
+            # a message may quote another one
+            if 0 <= found < at:
+                best, at = key, found
+        return sum(1 << number for number in self._lines.get(best, {}).get(str(line), ()))
+
+    def _of_frame(self, file: str, line: int, function: str) -> int:
+        """The releases whose function of this name has this line."""
+        inside = file.replace("\\", "/").rpartition("torch/")[2]
+        mask = 0
+        for number, first, last in self._functions.get(f"{inside} {function}", ()):
+            if first - _SHIFT <= line <= last + _SHIFT:
+                mask |= 1 << number
+        return mask | (1 << len(self.releases) if mask >> (len(self.releases) - 1) else 0)
+
+
+@functools.cache
+def _table(product: str) -> _Table:
+    return _Table(product)
+
+
+def infer_releases(
+    product: str, processes: Sequence[Process], stacks: Stacks, recordings: Mapping[int, Sequence[Recording]]
+) -> list[tuple[Process, Inferred]]:
+    """What each process can be of, in their order; processes that tell nothing are left out.
+
+    Args:
+        product: one of `PRODUCTS`.
+        processes: as told apart, with their events.
+        stacks: placed stack dumps.
+        recordings: ``id`` of a process -> its flight recorder's dumps.
+    """
+    if product == "nccl" and any(event.kind == "rccl_version" for p in processes for event in p.events):
+        return []
+    frames = _frames_by_process(stacks) if product == "torch" else {}
+    found = []
+    for process in processes:
+        clues = list(_nccl_clues(process.events) if product == "nccl" else _torch_clues(process.events))
+        if product == "torch":
+            clues += _frame_clues(frames.get(id(process), ()))
+            clues += _recorder_clues(recordings.get(id(process), ()))
+        if clues and (inferred := _unite(product, clues)) is not None:
+            found.append((process, inferred))
+    return found
+
+
+def common_releases(product: str, found: Iterable[tuple[Process, Inferred]]) -> Inferred | None:
+    """What fits all processes; None when nothing does, or nothing is known."""
+    clues = [_Clue(inferred.mask, inferred.by, inferred.evidence[0].at, "", inferred.evidence) for _, inferred in found]
+    return _unite(product, clues) if clues else None
+
+
+def _unite(product: str, clues: Iterable[_Clue]) -> Inferred | None:
+    table = _table(product)
+    mask = table.everything
+    cited: list[_Clue] = []
+    for clue in sorted(clues, key=lambda clue: (clue.mask.bit_count(), clue.at.file, clue.at.line or 0)):
+        if clue.mask & mask != mask:
+            cited.append(clue)
+            mask &= clue.mask
+    known = [release for number, release in enumerate(table.releases) if mask >> number & 1]
+    newer = bool(mask >> len(table.releases))
+    if not known or (newer and mask & 1):
+        return None
+    by = " and ".join(dict.fromkeys(clue.by for clue in cited))
+    shown = [
+        item
+        for clue in cited
+        for item in clue.known or (Evidence(clue.at, clue.text, f"tells the release by {clue.by}"),)
+    ]
+    return Inferred(tuple(known), bool(mask & 1), newer, by, tuple(shown[:_MOST_CITED]), mask)
+
+
+def _nccl_clues(events: Iterable[Event]) -> Iterator[_Clue]:
+    table = _table("nccl")
+    stamped: Event | None = None
+    bare = False
+    for event in _first_of_each(event for event in events if event.line.header == "nccl" and not event.line.damaged):
+        line = event.line
+        if mask := table.of_text(line.text.rstrip()):
+            yield _Clue(mask, _WORDING, line.location, line.raw)
+        if _WITH_FUNCTION.search(line.raw):
+            yield _Clue(table.between("2.30.7"), _HEADER, line.location, line.raw)
+        if line.origin.startswith("transport/net_ib/"):
+            yield _Clue(table.between("2.29.2"), _HEADER, line.location, line.raw)
+        if line.level in ("WARN", "ATTN"):
+            stamped = event if _STAMPED.match(line.raw) else stamped
+        elif line.level == "INFO":
+            bare = bare or not _STAMPED.match(line.raw)
+    if stamped is not None and bare:
+        # a log driver would have stamped all lines, NCCL stamps its warnings (2.26)
+        yield _Clue(table.between("2.26.2"), _HEADER, stamped.line.location, stamped.line.raw)
+
+
+def _torch_clues(events: Iterable[Event]) -> Iterator[_Clue]:
+    table = _table("torch")
+    for event in _first_of_each(events):
+        line = event.line
+        if event.kind == "exception":
+            yield from _traceback_clues(event)
+            continue
+        if line.header == "glog" or line.damaged or not event.source.startswith(("torch", "elastic", "gloo")):
+            # glog's headers are those of vendors' builds, whose lines and wording are no release's
+            continue
+        if (origin := _ORIGIN.fullmatch(line.origin)) is not None:
+            if mask := table.of_line(origin["file"], int(origin["line"]), line.text):
+                yield _Clue(mask, _LINES, line.location, line.raw)
+            if line.header == "c10":
+                dated = re.search(r"\[[DIWEFCV]\d", line.raw) is not None
+                form = table.between("2.4") if dated else table.between("", "2.3")
+                yield _Clue(form, _HEADER, line.location, line.raw)
+        if mask := table.of_text(line.text):
+            yield _Clue(mask, _WORDING, line.location, line.raw)
+        if (group := _GROUP.search(line.text)) is not None:
+            if group["guid"]:
+                mask = table.between("2.5")
+            else:
+                mask = table.between("2.4", "2.4") if group["named"] else table.between("2.3", "2.4")
+            yield _Clue(mask, _WORDING, line.location, line.raw)
+
+
+def _traceback_clues(event: Event) -> Iterator[_Clue]:
+    frames = event.fields.get("frames")
+    if not isinstance(frames, tuple) or event.line.damaged:
+        return
+    for shown in frames:
+        if "torch" in str(shown) and (frame := _FRAME.fullmatch(str(shown))) is not None:
+            mask = _table("torch").of_frame(frame["file"], int(frame["line"]), frame["function"])
+            if mask:
+                yield _Clue(mask, _LINES, event.line.location, str(shown))
+
+
+def _frames_by_process(stacks: Stacks) -> dict[int, list[tuple[Location, str, int, str]]]:
+    found: dict[int, list[tuple[Location, str, int, str]]] = defaultdict(list)
+    for position in stacks.positions:
+        own = found[id(position.process)]
+        for thread in position.dump.threads:
+            for frame in thread.frames:
+                if frame.line and frame.file and "torch/" in frame.file and len(own) < _MOST_FRAMES:
+                    at = Location(thread.line.file, frame.at)
+                    own.append((at, frame.file, frame.line, frame.function.rpartition(".")[2]))
+    return found
+
+
+def _frame_clues(frames: Iterable[tuple[Location, str, int, str]]) -> Iterator[_Clue]:
+    for at, file, line, function in frames:
+        if mask := _table("torch").of_frame(file, line, function):
+            yield _Clue(mask, _LINES, at, f"{function} ({file}:{line})")
+
+
+def _recorder_clues(recordings: Iterable[Recording]) -> Iterator[_Clue]:
+    for recording in recordings:
+        if (known := _RECORDER_FORMATS.get(recording.version)) is not None:
+            version = ".".join(map(str, recording.version))
+            yield _Clue(_table("torch").between(*known), _FORMAT, Location(recording.file, None), f"version {version}")
+
+
+def _first_of_each(events: Iterable[Event]) -> Iterator[Event]:
+    seen: dict[str, int] = defaultdict(int)
+    for event in events:
+        seen[event.kind] += 1
+        if seen[event.kind] <= _SAME_KIND or event.kind == "exception":
+            yield event
+
+
+def _span(begin: int, end: int) -> int:
+    return (1 << end) - (1 << begin)
+
+
+def _has(text: str, pieces: Sequence[str], *, whole: bool) -> bool:
+    """Whether a text spells the pieces out in their order; between them stand a number (``#``) or anything (``*``).
+
+    Args:
+        text: what was printed.
+        pieces: pieces and holes by turns; the first and the last are pieces, maybe empty ones.
+        whole: nothing else may stand around them.
+    """
+    at = 0
+    for number in range(0, len(pieces), 2):
+        piece = pieces[number]
+        is_last = number == len(pieces) - 1
+        found = len(text) - len(piece) if whole and is_last else text.find(piece, at)
+        if found < at or not text.startswith(piece, found):
+            return False
+        if number == 0:
+            if whole and found > 0:
+                return False
+        elif pieces[number - 1] == "#" and (found == at or " " in text[at:found]):
+            return False
+        at = found + len(piece)
+    return True
