@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from hangscope.align.attached import what_was_refused
 from hangscope.align.attempts import last_attempt
+from hangscope.align.backends import talks_over_gloo_alone
 from hangscope.align.calls import CallTable
 from hangscope.align.collectives import StuckCall
 from hangscope.align.copies import without_copies
@@ -123,6 +124,11 @@ class Job:
     def hosts_of(self, ranks: Iterable[int]) -> tuple[str, ...]:
         """The hosts of these ranks, as far as they are known."""
         return tuple(sorted({host for rank in ranks if rank in self.ranks and (host := self.ranks[rank].host)}))
+
+    @property
+    def without_nccl(self) -> bool:
+        """Whether it talks over gloo alone, so that nothing about NCCL concerns it."""
+        return talks_over_gloo_alone(self.events, self.stacks, self.recordings.backend)
 
     def silent_ranks(self) -> tuple[int, ...]:
         """Ranks of the world of which there is no line at all; empty when the world's size is not known."""
