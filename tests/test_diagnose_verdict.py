@@ -31,6 +31,7 @@ RULES = [
     _rule("kernel", 90, [OOM, PEER], explains_late=True),
     _rule("well", 5),
     _rule("unknown", 5),
+    _rule("note", 8),
 ]
 
 
@@ -148,6 +149,12 @@ def test_verdicts_that_blame_nobody_come_last() -> None:
     assert _choose(unknown, contributing).verdict.rule == "env"
     assert _choose(well, contributing).verdict.rule == "well"
     assert _choose(well, contributing, _watchdog()).verdict.rule == "env"
+
+
+def test_a_light_contributing_condition_is_a_note_and_no_verdict() -> None:
+    note = make_finding("note", "gpu-memory-fault", role=Role.CONTRIBUTING)
+    assert _rules(_choose(note, make_finding("unknown", "insufficient-evidence"))) == ["unknown", "note"]
+    assert _choose(note).verdict.cause == "insufficient-evidence"
 
 
 def test_rules_that_see_the_same_fault_become_one_finding() -> None:

@@ -24,6 +24,8 @@ _TIERS = (90, 80, 60, 40, 20)
 
 _DIRECT_TIER = _TIERS.index(80)
 
+_NOTE = "note"
+
 
 @dataclass(frozen=True, slots=True)
 class Edge:
@@ -82,7 +84,8 @@ def choose_verdict(
     """Orders findings by cause and effect and chooses the root cause.
 
     Among the findings that no other explains, a cause goes before a symptom or a contributing condition, which go
-    before the verdicts that blame nobody; then the tier of the rule's weight decides, then how many findings it
+    before the verdicts that blame nobody, and these before contributing conditions of a weight below 20, which are
+    notes; then the tier of the rule's weight decides, then how many findings it
     explains, then the earlier time, the weight itself, and the rule's id.
 
     Confidence is the rule's own, times a factor for missing evidence (1 at full coverage, falling to 0.75 with none
@@ -99,6 +102,8 @@ def choose_verdict(
     if not nodes:
         verdict = fallback or no_findings()
         return Diagnosis(verdict, (verdict,), ())
+    if all(_rank_of(node) == _NOTE for node in nodes):
+        nodes.append(_Node(fallback or no_findings(), 0, frozenset(), late=False))
     causes_of = _explain(nodes)
     order = _order(nodes, causes_of)
     roots = [number for number in order if not causes_of[number]]
@@ -230,7 +235,9 @@ def _order(nodes: Sequence[_Node], causes_of: Sequence[set[int]]) -> list[int]:
 
 
 def _rank_of(node: _Node) -> str:
-    """What kind of answer a finding is: its role, or its cause when it blames nobody."""
+    """What kind of answer a finding is: its role, or its cause when it blames nobody; or no answer, only a note."""
+    if node.finding.role is Role.CONTRIBUTING and node.weight < _TIERS[-1]:
+        return _NOTE
     known = causes().get(node.finding.cause)
     return node.finding.cause if known and known.family == BOOKKEEPING_FAMILY else node.finding.role
 
@@ -244,6 +251,7 @@ def _standing(unexplained: Sequence[_Node]) -> dict[str, int]:
         Role.CONTRIBUTING: 2,
         NO_FAULT_FOUND: 1 if is_well else 3,
         INSUFFICIENT_EVIDENCE: 4,
+        _NOTE: 5,
     }
 
 
