@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -15,6 +15,7 @@ from hangscope.align.copies import without_copies
 from hangscope.align.groups import Communicator, Group, find_communicators, find_groups
 from hangscope.align.grouptables import communicator_rows, membership_rows
 from hangscope.align.identity import Identity, identify
+from hangscope.align.launch import Launch, find_launch
 from hangscope.align.limits import limits
 from hangscope.align.process import Process
 from hangscope.align.recorder_ranks import name_recordings
@@ -30,8 +31,6 @@ from hangscope.parse.recorder.recording import Recording
 from hangscope.parse.source import ParsedSource
 from hangscope.sources.origin import hints
 from hangscope.tables import Tables
-
-_ELASTIC = ("worker_failed", "closing_signal", "failure_rank", "launch_started", "rendezvous_started", "omp_banner")
 
 
 class EventIndex:
@@ -84,6 +83,7 @@ class Job:
         world_size, hosts, launcher, versions: of the job, as the evidence states them (versions also as inferred).
         releases: "torch" -> what each process can be of, by lines that state no version; "nccl" likewise, where no
             line states it.
+        launch: by what the job was started, and by which names its processes can be reached.
         recorded: `id` of a process -> its flight recorder's dumps.
         parsed: what was read (the last attempt).
         sources: the report's entries of all inputs, earlier attempts included.
@@ -106,6 +106,7 @@ class Job:
     world_size: int | None
     hosts: tuple[str, ...]
     launcher: str | None
+    launch: Launch
     versions: Versions
     releases: dict[str, list[tuple[Process, Inferred]]]
     recorded: dict[int, list[Recording]]
@@ -160,6 +161,7 @@ def align(sources: Sequence[ParsedSource], unreadable: Sequence[SourceRecord] = 
     recorded = _recorded(kept, identity)
     products = ("torch",) if versions.nccl else ("torch", "nccl")
     releases = {product: infer_releases(product, identity.processes, stacks, recorded) for product in products}
+    launch = find_launch(events, kept)
     rows = (communicator_rows(groups), membership_rows(groups), StackRows(stacks))
     tables = Tables(events.all, calls.numbered, *rows)
     return Job(
@@ -177,7 +179,8 @@ def align(sources: Sequence[ParsedSource], unreadable: Sequence[SourceRecord] = 
         waits=follow_waits(printed),
         world_size=identity.world_size,
         hosts=_hosts(identity),
-        launcher=_launcher(events, kept),
+        launcher=launch.launcher,
+        launch=launch,
         versions=add_inferred(versions, releases),
         releases=releases,
         recorded=recorded,
@@ -240,16 +243,6 @@ def _fill_in(sources: Iterable[ParsedSource], identity: Identity) -> dict[int, P
 
 def _hosts(identity: Identity) -> tuple[str, ...]:
     return tuple(sorted({process.host for process in identity.processes if process.host}))
-
-
-def _launcher(events: EventIndex, sources: Iterable[ParsedSource]) -> str | None:
-    """The launcher, by the prefixes it put in front of lines and by its own messages."""
-    votes = Counter(w.key.rank_source for s in sources for w in s.writers if w.key.rank_source in ("srun", "mpirun"))
-    if events.has(*_ELASTIC) or any(w.key.local_rank is not None for s in sources for w in s.writers):
-        return "torchrun"
-    if votes:
-        return votes.most_common(1)[0][0]
-    return "srun" if any(event.source == "scheduler" and "slurm" in event.kind for event in events) else None
 
 
 def _order(event: Event) -> tuple[bool, float, str, int]:
