@@ -55,6 +55,7 @@ def test_schema_requires_every_key_that_is_written() -> None:
         ("collective", written["collectives"][0]),
         ("rank", written["ranks"][0]),
         ("step", written["story"][0]),
+        ("next_step", written["next_steps"][0]),
         ("source", written["sources"][0]),
         ("stack", to_dict(report_samples.stuck_loader())["stacks"][0]),
         ("stack_node", to_dict(report_samples.stuck_loader())["stack_tree"][0]),

@@ -473,10 +473,17 @@ class StoryStep:
 
 @dataclass(frozen=True, slots=True)
 class NextStep:
-    """What to run, set or collect next."""
+    """What to run, set or collect next.
+
+    Attributes:
+        text: plain words.
+        command: what to copy, or None.
+        decides: the question that the answer settles ("whether rank 5 is in the collective or elsewhere"), or None.
+    """
 
     text: str
     command: str | None = None
+    decides: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

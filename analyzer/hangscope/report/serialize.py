@@ -11,6 +11,7 @@ from hangscope.model import (
     Finding,
     InferredVersion,
     JobInfo,
+    NextStep,
     RankState,
     Report,
     SourceRecord,
@@ -39,7 +40,7 @@ def to_dict(report: Report) -> Plain:
         "stacks": [_stack(state) for state in report.stacks],
         "stack_tree": [_node(node) for node in report.stack_tree],
         "story": [_step(step) for step in report.story],
-        "next_steps": [_advice(step.text, step.command) for step in report.next_steps],
+        "next_steps": [_next_step(step) for step in report.next_steps],
         "sources": [_source(source) for source in report.sources],
         "warnings": [_prose(warning) for warning in report.warnings],
     }
@@ -188,6 +189,10 @@ def _source(source: SourceRecord) -> Plain:
 
 def _advice(text: str, command: str | None) -> Plain:
     return {"text": _prose(text), "command": None if command is None else _prose(command)}
+
+
+def _next_step(step: NextStep) -> Plain:
+    return {**_advice(step.text, step.command), "decides": None if step.decides is None else _prose(step.decides)}
 
 
 def _version(version: str | tuple[str, ...] | None) -> str | list[str] | None:

@@ -48,6 +48,8 @@ def show_steps(screen: Screen, steps: tuple[NextStep, ...], *, first: int) -> No
         screen.show(row, indent=1, width=screen.prose_width)
         if step.command:
             screen.command(step.command, indent=_STEP_INDENT + 2)
+        if step.decides:
+            screen.prose(f"decides {step.decides}", indent=_STEP_INDENT, style="dim")
 
 
 def one_line_verdict(report: Report) -> str:
