@@ -40,9 +40,10 @@ def test_all_came_and_nobody_completed() -> None:
 
 def test_some_completed_and_one_did_not() -> None:
     logs = [*ranks(4)[:3], *begun(3)]
-    fact = only(init.find(job_of_ranks(logs)))
-    assert (fact.kind, fact.ranks, fact.affected) == ("init_partly_complete", (3,), (0, 1, 2))
-    assert fact.hosts == ("node02",)
+    partly, behind = init.find(job_of_ranks(logs))
+    assert (partly.kind, partly.ranks, partly.affected) == ("init_partly_complete", (3,), (0, 1, 2))
+    assert partly.hosts == ("node02",)
+    assert (behind.kind, behind.ranks, behind.fields["reached"]) == ("init_rank_behind", (3,), "Init COMPLETE")
 
 
 def test_absent_rank_of_a_smaller_communicator_is_no_global_rank() -> None:
@@ -63,11 +64,18 @@ def test_rank_that_left_other_lines_is_not_absent() -> None:
     # GIVEN rank 2, known by its file's name, whose log ends before START
     files = {f"{log.rank}.log": log.lines for log in begun(0, 1, 3)}
     files["rank2.log"] = Rank(2, 4).say("Bootstrap : Using eth0:10.0.0.1<0>").lines
-    assert list(init.find(job_of(files))) == []
+    fact = only(init.find(job_of(files)))
+    assert (fact.kind, fact.ranks, fact.fields["stage"]) == ("init_rank_behind", (2,), "NCCL loaded")
 
 
 def test_process_of_unknown_rank_may_be_the_missing_one() -> None:
     logs = [*begun(0, 1, 3), Rank(2, 4).say("Bootstrap : Using eth0:10.0.0.1<0>")]
+    fact = only(init.find(job_of_ranks(logs)))
+    assert (fact.kind, fact.ranks) == ("init_rank_behind", (2,))
+
+
+def test_of_two_processes_of_unknown_rank_none_is_named() -> None:
+    logs = [*begun(0, 1), *(Rank(rank, 4).say("Bootstrap : Using eth0:10.0.0.1<0>") for rank in (2, 3))]
     assert list(init.find(job_of_ranks(logs))) == []
 
 
@@ -83,3 +91,55 @@ def test_completed_init_gives_no_fact() -> None:
 
 def test_log_without_nccl_gives_no_fact() -> None:
     assert list(init.find(job_of({"a.log": ["loss 0.3", "loss 0.2"]}))) == []
+
+
+BOOTSTRAPPED = "Bootstrap timings total 0.021 (create 0.000, send 0.001, recv 0.012, ring 0.003, delay 0.000)"
+LAYOUT = "comm 0x7f10 rank {} nRanks 4 nNodes 2 localRanks 2 localRank 0 MNNVL 0"
+EDGE = "Channel 00/0 : {}[0] -> {}[0] via P2P/CUMEM"
+
+
+def at_layout(*numbers: int) -> list[Rank]:
+    return [log.say(BOOTSTRAPPED).say(LAYOUT.format(log.rank)) for log in begun(*numbers)]
+
+
+def behind_in(logs: list[Rank]) -> list[Fact]:
+    return [fact for fact in init.find(job_of_ranks(logs)) if fact.kind == "init_rank_behind"]
+
+
+def test_the_one_rank_that_came_less_far_is_behind() -> None:
+    (late,) = begun(3)
+    fact = only(behind_in([*at_layout(0, 1, 2), late.say(BOOTSTRAPPED)]))
+    assert (fact.ranks, fact.hosts, fact.affected) == ((3,), ("node02",), (0, 1, 2))
+    assert (fact.fields["stage"], fact.fields["reached"]) == ("bootstrap done", "rings and trees laid out")
+    assert "bootstrap done" not in str(fact.fields["waiting_for"])
+
+
+def test_two_ranks_of_different_hosts_are_not_behind_together() -> None:
+    assert behind_in([*at_layout(0, 2), *begun(1, 3)]) == []
+
+
+def test_the_host_that_came_less_far_than_two_others_is_behind() -> None:
+    logs = [*at_layout(0, 1, 2, 3), *(Rank(rank, 6).init(BEGUN) for rank in (4, 5))]
+    assert only(behind_in(logs)).ranks == (4, 5)
+    assert behind_in([*at_layout(0, 1), *begun(2, 3)]) == []
+
+
+def test_who_lays_out_while_others_connect_is_not_behind() -> None:
+    # GIVEN ranks that are all joining their neighbours, of whom one has printed no edge yet
+    logs = at_layout(0, 1, 2, 3)
+    for log in logs[:3]:
+        log.say(EDGE.format(log.rank, (log.rank + 1) % 4))
+    assert behind_in(logs) == []
+
+
+def test_all_at_one_step_say_what_they_wait_for() -> None:
+    fact = only(init.find(job_of_ranks([log.say(BOOTSTRAPPED) for log in begun(0, 1, 2, 3)])))
+    assert (fact.kind, fact.fields["stage"]) == ("init_stuck", '"bootstrap done"')
+    assert "all-gather" in str(fact.fields["waiting_for"])
+
+
+def test_start_comes_after_the_bootstrap_up_to_2_22() -> None:
+    logs = begun(0, 1, 2, 3)
+    for log in logs:
+        log.lines.insert(0, f"{log.host}:{log.pid}:{log.pid} [0] NCCL INFO NCCL version 2.22.3+cuda12.5")
+    assert only(init.find(job_of_ranks(logs))).fields["stage"] == '"bootstrap done"'

@@ -19,9 +19,14 @@ _KINDS = {
         ("process_group_environment", "nccl_version"),
         ("torch_nccl_error", "nccl_version"),
     ),
-    "cuda": (("nccl_version", "cuda"), ("ras_version", "cuda"), ("torch_version", "cuda")),
+    "cuda": (
+        ("nccl_version", "cuda"),
+        ("ras_version", "cuda"),
+        ("torch_version", "cuda"),
+        ("torch_cuda_version", "cuda_version"),
+    ),
     "torch": (("torch_version", "torch"),),
-    "driver": (("nvidia_smi_header", "driver"), ("driver_module", "driver")),
+    "driver": (("nvidia_smi_header", "driver"), ("driver_module", "driver"), ("driver_version", "driver")),
 }
 """Software -> (event kind, field) that state its version."""
 

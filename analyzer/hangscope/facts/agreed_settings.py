@@ -1,87 +1,66 @@
-"""Names the NCCL settings that have to be equal on all ranks, or the ranks may wait for each other for ever."""
+"""Names the settings that have to be equal on all ranks, or the ranks may wait for each other for ever, and why."""
 
 from __future__ import annotations
 
 # By NCCL's user guide and source, 2.3.5 to 2.32.3; without the prefix NCCL_. Settings that may differ from node to
-# node (interface and HCA filters, GID index, NCCL_HOSTID) are not among them.
-_NAMES = frozenset(
-    (
-        "ALGO",
-        "PROTO",
-        "NTHREADS",
-        "MIN_NCHANNELS",
-        "MAX_NCHANNELS",
-        "MIN_CTAS",
-        "MAX_CTAS",
-        "MIN_NRINGS",
-        "MAX_NRINGS",
-        "NCHANNELS_PER_NET_PEER",
-        "CROSS_NIC",
-        "NET",
-        "NET_PLUGIN",
-        "IB_DISABLE",
-        "IB_TC",
-        "IB_SL",
-        "IB_FIFO_TC",
-        "IB_PKEY",
-        "IB_QPS_PER_CONNECTION",
-        "IB_SPLIT_DATA_ON_QPS",
-        "IB_MERGE_NICS",
-        "NET_MERGE_LEVEL",
-        "IB_USE_INLINE",
-        "IB_ADDR_FAMILY",
-        "SOCKET_FAMILY",
-        "SOCKET_NTHREADS",
-        "NSOCKS_PERTHREAD",
-        "OOB_NET_ENABLE",
-        "NET_GDR_LEVEL",
-        "NET_GDR_READ",
-        "DMABUF_ENABLE",
-        "P2P_DISABLE",
-        "P2P_LEVEL",
-        "P2P_DIRECT_DISABLE",
-        "IGNORE_DISABLED_P2P",
-        "SHM_DISABLE",
-        "NVLS_ENABLE",
-        "NVLS_NCHANNELS",
-        "MNNVL_ENABLE",
-        "MNNVL",
-        "PXN_DISABLE",
-        "P2P_PXN_LEVEL",
-        "P2P_NET_CHUNKSIZE",
-        "P2P_PCI_CHUNKSIZE",
-        "P2P_NVL_CHUNKSIZE",
-        "COLLNET_ENABLE",
-        "COLLNET_NODE_THRESHOLD",
-        "SHARP_ENABLE",
-        "TOPO_FILE",
-        "GRAPH_FILE",
-        "COMM_BLOCKING",
-        "COMM_SPLIT_SHARE_RESOURCES",
-        "RUNTIME_CONNECT",
-        "GRAPH_MIXING_SUPPORT",
-        "GRAPH_REGISTER",
-        "MULTI_RANK_GPU_ENABLE",
-        "TUNER_PLUGIN",
-        "TUNER_CONFIG_FILE",
-        "SOCKET_MAGIC",
-        "RAS_ENABLE",
-        "CFT_ENABLE",
-        "RMA_EAGER_INIT",
-        "IB_RAIL_POLICY",
-        "LAUNCH_MODE",
-        "SINGLE_RING_THRESHOLD",
-        "LL_THRESHOLD",
-        "TREE_THRESHOLD",
-        "THREAD_THRESHOLDS",
-        "IGNORE_NET_MISMATCH",
-        "WORK_FIFO_BYTES",
-    )
-)
-_PREFIXES = ("IB_TIMEOUT", "IB_RETRY_CNT", "IB_RESILIENCY", "BUFFSIZE", "LL", "CUMEM_", "GDRCOPY_")
+# node (interface and HCA filters, GID index, NCCL_HOSTID) are not among them. A name with * is the beginning of names.
+_EFFECTS: dict[str, tuple[str, ...]] = {
+    "the ranks choose different algorithms or protocols": (
+        "ALGO", "PROTO", "SINGLE_RING_THRESHOLD", "LL_THRESHOLD", "TREE_THRESHOLD", "THREAD_THRESHOLDS", "NTHREADS",
+        "COLLNET_ENABLE", "COLLNET_NODE_THRESHOLD", "SHARP_ENABLE", "NVLS_ENABLE", "TUNER_PLUGIN", "TUNER_CONFIG_FILE",
+        "GRAPH_MIXING_SUPPORT", "GRAPH_REGISTER", "LAUNCH_MODE",
+    ),
+    "the ranks prepare different numbers of channels": (
+        "MIN_NCHANNELS", "MAX_NCHANNELS", "MIN_CTAS", "MAX_CTAS", "MIN_NRINGS", "MAX_NRINGS", "NCHANNELS_PER_NET_PEER",
+        "NVLS_NCHANNELS", "CROSS_NIC", "IB_RAIL_POLICY", "IGNORE_NET_MISMATCH", "TOPO_FILE", "GRAPH_FILE",
+    ),
+    "the ranks use different networks, or do not understand each other's connections": (
+        "NET", "NET_PLUGIN", "IB_DISABLE", "SOCKET_FAMILY", "IB_ADDR_FAMILY", "SOCKET_NTHREADS", "NSOCKS_PERTHREAD",
+        "OOB_NET_ENABLE", "OOB_NET_IFNAME", "COMM_ID", "SOCKET_MAGIC", "IB_MERGE_NICS", "NET_MERGE_LEVEL", "IB_PKEY",
+        "IB_QPS_PER_CONNECTION", "IB_SPLIT_DATA_ON_QPS", "IB_USE_INLINE", "IB_RESILIENCY*", "MULTI_RANK_GPU_ENABLE",
+        "ENV_PLUGIN", "CONF_FILE",
+    ),
+    "some ranks wait longer for a lost peer, or send in another traffic class": (
+        "IB_TIMEOUT*", "IB_RETRY_CNT*", "IB_TC", "IB_SL", "IB_FIFO_TC",
+    ),
+    "the two ends of a connection choose different transports": (
+        "P2P_DISABLE", "P2P_LEVEL", "P2P_DIRECT_DISABLE", "IGNORE_DISABLED_P2P", "PXN_DISABLE", "P2P_PXN_LEVEL",
+        "MNNVL_ENABLE", "MNNVL", "NET_GDR_LEVEL", "NET_GDR_READ", "DMABUF_ENABLE", "GDRCOPY_*", "CUMEM_*",
+        "RUNTIME_CONNECT", "COMM_BLOCKING", "COMM_SPLIT_SHARE_RESOURCES", "CFT_ENABLE", "RMA_EAGER_INIT",
+    ),
+    "the ranks send messages of different sizes": (
+        "BUFFSIZE*", "LL*", "P2P_NET_CHUNKSIZE", "P2P_PCI_CHUNKSIZE", "P2P_NVL_CHUNKSIZE", "WORK_FIFO_BYTES",
+    ),
+    "some ranks do not answer when RAS asks": ("RAS_ENABLE",),
+}  # fmt: skip
+_ON_A_HOST = {"SHM_DISABLE": "the two ends of a connection choose different transports"}
+"""These have to be equal on the ranks of a host only."""
+
+_TORCH = {
+    # DETAIL wraps every group: all ranks compare their calls through a group of their own (2.0 to 2.13)
+    "TORCH_DISTRIBUTED_DEBUG": "the ranks with DETAIL compare every call with peers that do not take part",
+    "TORCH_NCCL_USE_COMM_NONBLOCKING": "some ranks make their communicators at another moment than the others",
+}
+_EXACT = {name: effect for effect, names in _EFFECTS.items() for name in names if not name.endswith("*")}
+_BEGINNINGS = {name[:-1]: effect for effect, names in _EFFECTS.items() for name in names if name.endswith("*")}
 
 
 def must_agree(name: str) -> bool:
     """Whether a setting (``NCCL_ALGO``) has to be equal on all ranks."""
+    return effect_of(name) != "" and not is_of_host(name)
+
+
+def is_of_host(name: str) -> bool:
+    """Whether a setting (``NCCL_SHM_DISABLE``) has to be equal on the ranks of one host, and not beyond it."""
+    return name.removeprefix("NCCL_") in _ON_A_HOST
+
+
+def effect_of(name: str) -> str:
+    """What happens when ranks differ in a setting, "" when they may."""
+    if name in _TORCH:
+        return _TORCH[name]
+    if not name.startswith("NCCL_"):
+        return ""
     short = name.removeprefix("NCCL_")
-    return short in _NAMES or short.startswith(_PREFIXES)
+    exact = _EXACT.get(short) or _ON_A_HOST.get(short)
+    return exact or next((effect for begin, effect in _BEGINNINGS.items() if short.startswith(begin)), "")

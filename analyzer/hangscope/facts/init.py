@@ -13,6 +13,7 @@ from hangscope.align.job import Job
 from hangscope.align.process import Process
 from hangscope.facts import FactKind
 from hangscope.facts.collect import evidence_of
+from hangscope.facts.init_stages import NAMES, WAITING_FOR, Init, Stage, unfinished_inits
 from hangscope.model import Evidence, Fact, Line, Value
 
 KINDS = {
@@ -21,7 +22,8 @@ KINDS = {
         "A communicator waits in its init: some of its ranks never printed Init START, and left no other line.",
     ),
     "init_stuck": FactKind(
-        ("came", "size", "group_name"), "All ranks began a communicator's init and none completed it."
+        ("came", "size", "group_name", "stage", "waiting_for"),
+        "All ranks began a communicator's init and none completed it.",
     ),
     "init_partly_complete": FactKind(
         ("complete", "size", "group_name"), "Some ranks completed a communicator's init, others began it and did not."
@@ -29,10 +31,15 @@ KINDS = {
     "init_silent": FactKind(
         ("processes",), "Processes whose last NCCL line is the choice of the network: they wait in the bootstrap."
     ),
+    "init_rank_behind": FactKind(
+        ("stage", "reached", "waiting_for", "peers", "group_name"),
+        "One rank, or the ranks of one host of several, came less far in an init than all others, which wait.",
+    ),
 }
 _BOOTSTRAP_KINDS = frozenset(
     {"network_chosen", "bootstrap_interface", "net_plugin_loaded", "socket_interfaces", "ib_devices"}
 )
+_FEWEST_PEERS = 2
 
 
 def find(job: Job) -> Iterator[Fact]:
@@ -46,6 +53,8 @@ def find(job: Job) -> Iterator[Fact]:
     waiting = [p for p in job.processes if _waits_in_bootstrap(p)]
     if waiting and not any(m.start or m.complete for m in job.communicators):
         yield _silent(waiting)
+    for init in unfinished_inits(job):
+        yield from _behind(init)
 
 
 def _unfinished(job: Job, group: Group, begun: list[Communicator]) -> Iterator[Fact]:
@@ -65,15 +74,57 @@ def _unfinished(job: Job, group: Group, begun: list[Communicator]) -> Iterator[F
         "group_name": group.name,
     }
     if not absent:
-        yield Fact(
-            "init_stuck", {k: v for k, v in fields.items() if k != "absent"}, (), (), group.name, came, None, evidence
-        )
+        del fields["absent"]
+        yield Fact("init_stuck", fields | _where(job, group), (), (), group.name, came, None, evidence)
         return
     chosen = (_waiting(m.process) for m in begun[:4])
     last = tuple(line for line in chosen if line is not None)
     yield Fact(
         "init_rank_absent", fields, ranks, _missing_host(group, absent), group.name, came, None, (*last, *evidence)
     )
+
+
+def _where(job: Job, group: Group) -> dict[str, Value]:
+    """Where those stand who began an init: the step, when it is one, and what NCCL waits for there."""
+    stands = next((init.stands for init in unfinished_inits(job) if init.group is group), ())
+    stages = {stand.stage for stand in stands}
+    if not stages:
+        return {}
+    names = [f'"{NAMES[stage]}"' for stage in sorted(stages)]
+    # who came furthest waits for the rest
+    return {"stage": " and ".join(names), "waiting_for": WAITING_FOR[max(stages)]}
+
+
+def _behind(init: Init) -> Iterator[Fact]:
+    """Who came less far than all others: one rank, or the ranks of one host of three or more.
+
+    Who still lays out or connects is no measure: which neighbour comes first differs from rank to rank.
+    """
+    stands = init.stands
+    least = min(stand.stage for stand in stands)
+    late = [stand for stand in stands if stand.stage == least]
+    peers = [stand for stand in stands if stand.stage != least]
+    if any(stand.cut for stand in late) or len(peers) < _FEWEST_PEERS:
+        return
+    hosts = {stand.process.host for stand in late}
+    others = {stand.process.host for stand in peers}
+    is_alone = len(late) == 1 or (len(hosts) == 1 and not hosts & others and len(others) > 1)
+    reached = min(stand.stage for stand in peers)
+    if not is_alone or (least >= Stage.LAYOUT and reached < Stage.CONNECTED):
+        return
+    fields: dict[str, Value] = {
+        "stage": NAMES[least],
+        "reached": NAMES[reached],
+        "waiting_for": WAITING_FOR[reached],
+        "peers": len(peers),
+        "group_name": init.name,
+    }
+    lines = [evidence_of(s.shown_by, "the last milestone that it reached") for s in late[:4] if s.shown_by]
+    lines += [evidence_of(s.shown_by, "its peers came further") for s in peers[:4] if s.shown_by]
+    ranks = tuple(sorted(stand.rank for stand in late if stand.rank is not None))
+    affected = tuple(sorted(stand.rank for stand in peers if stand.rank is not None))
+    where = tuple(sorted(host for host in hosts if host))
+    yield Fact("init_rank_behind", fields, ranks, where, init.name, affected, None, tuple(lines))
 
 
 def _left_no_line(job: Job, group: Group, absent: int) -> bool:

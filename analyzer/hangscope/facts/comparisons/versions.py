@@ -1,0 +1,84 @@
+"""Compares versions: PyTorch, NCCL, CUDA, driver, Python, and the image that processes run in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from hangscope.align.job import Job
+from hangscope.facts.comparisons.said import Holders, Said, compared
+from hangscope.facts.nccl_releases import release_groups
+from hangscope.model import Comparison, Evidence
+from hangscope.parse.columns import writer_key
+
+TOPIC = "versions"
+ORDER = 1
+
+TORCH, NCCL, CUDA, NCCL_CUDA, PYTHON = "PyTorch", "NCCL", "CUDA of PyTorch", "CUDA of NCCL", "Python"
+CUDA_DRIVER, DRIVER, IMAGE = "CUDA of the driver", "NVIDIA driver", "container image"
+
+_STATED: dict[str, tuple[tuple[str, str], ...]] = {
+    TORCH: (("torch_version", "torch"),),
+    CUDA: (("torch_version", "cuda"), ("torch_cuda_version", "cuda_version")),
+    NCCL_CUDA: (("nccl_version", "cuda"),),
+    CUDA_DRIVER: (("cuda_driver_version", "driver_version"),),
+    DRIVER: (("nvidia_smi_header", "driver"), ("driver_module", "driver"), ("driver_version", "driver")),
+    IMAGE: (("container_image", "image"),),
+}
+"""Aspect -> (event kind, field) that state it; the first kind that a process says decides."""
+
+
+def compare(job: Job) -> Iterator[Comparison]:
+    """A comparison for each product of which two processes state the version."""
+    for aspect in (TORCH, NCCL, CUDA, NCCL_CUDA, CUDA_DRIVER, DRIVER, PYTHON, IMAGE):
+        found = compare_product(job, aspect)
+        if found is not None:
+            yield found
+
+
+def compare_product(job: Job, aspect: str) -> Comparison | None:
+    """The comparison of one product; versions of PyTorch, NCCL and CUDA have to be equal on all ranks."""
+    holders = Holders(job)
+    if aspect == NCCL:
+        said: Iterable[Said] = _nccl(holders)
+    elif aspect == PYTHON:
+        said = _python(holders)
+    else:
+        said = _stated(holders, aspect)
+    return compared(TOPIC, aspect, said, must_agree=aspect in (TORCH, NCCL, CUDA, NCCL_CUDA))
+
+
+def _stated(holders: Holders, aspect: str) -> list[Said]:
+    found: dict[object, Said] = {}
+    for kind, field in _STATED[aspect]:
+        for one in holders.fields(holders.job.events.of(kind), field):
+            text = _release(one.text, aspect)
+            holder = (one.ranks, one.hosts, one.name)
+            found.setdefault(holder, Said(text, one.shown, one.ranks, one.hosts, one.name))
+    return list(found.values())
+
+
+def _release(text: str, aspect: str) -> str:
+    """``124`` as ``12.4`` (torch's build tags), ``12080`` as ``12.8`` (the driver interface's number)."""
+    if aspect == CUDA_DRIVER and text.isdecimal():
+        return f"{int(text) // 1000}.{int(text) % 1000 // 10}"
+    return f"{text[:-1]}.{text[-1]}" if aspect == CUDA and text.isdecimal() else text
+
+
+def _nccl(holders: Holders) -> Iterator[Said]:
+    """Releases as told or inferred; processes that can be of one release count as of one."""
+    for group in release_groups(holders.job.processes):
+        for number, own in zip(group.members, group.shown_by, strict=True):
+            yield holders.of_process(holders.job.processes[number], group.releases.text(), own.shown_by)
+
+
+def _python(holders: Holders) -> Iterator[Said]:
+    """As py-spy says it of each process; releases of one minor version count as one."""
+    seen: set[int] = set()
+    for source in holders.job.parsed:
+        for dump in source.dumps:
+            process = holders.job.by_writer.get(writer_key(dump.line))
+            if process is None or not dump.python or id(process) in seen:
+                continue
+            seen.add(id(process))
+            shown = Evidence(dump.line.location, dump.line.raw, f"Python {dump.python}")
+            yield holders.of_process(process, dump.python, shown)

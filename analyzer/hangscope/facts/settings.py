@@ -1,0 +1,140 @@
+"""Collects the settings that processes print, and tells who must have read one and did not have it.
+
+NCCL prints ``X set by environment to V`` when a parameter is first read, so a rank that has not come that far
+says nothing about it: a rank counts as one without the setting only when it passed the milestone that followed
+the line on the ranks that have it. PyTorch prints a list of its own settings with every process group (2.3 and
+later), and ``env`` prints all.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from hangscope.align.job import Job
+from hangscope.align.process import Process
+from hangscope.model import Event
+
+NOT_SET = "not set"
+# What every rank prints on its way; not what rank 0 alone prints (version, ring order).
+MILESTONES = frozenset(
+    {
+        "network_chosen",
+        "bootstrap_timings",
+        "comm_init_start",
+        "comm_layout",
+        "trees",
+        "channel_counts",
+        "comm_init_complete",
+        "connected",
+    }
+)
+_LISTED = re.compile(r"\b((?:TORCH|NCCL)_[A-Z0-9_]+): ([^\s,]+)")
+_A_DUMP = 3
+"""Of so many variables that a process prints as ``X=V``, one that is not among them is not set."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting of a job.
+
+    Attributes:
+        name: as printed.
+        values: index of the process -> its value, or `NOT_SET`.
+        said: index of the process -> the line that says so.
+    """
+
+    name: str
+    values: dict[int, str]
+    said: dict[int, Event]
+
+    def agrees_on_hosts(self, job: Job) -> bool:
+        """Whether it is the same on all ranks of each host."""
+        seen: dict[str | None, set[str]] = defaultdict(set)
+        for number, value in self.values.items():
+            seen[job.processes[number].host].add(value)
+        return all(len(values) == 1 for values in seen.values())
+
+
+def settings_of(job: Job) -> list[Setting]:
+    """Every setting that processes print, by name."""
+    processes = dict(enumerate(job.processes))
+    speaking = {n: p for n, p in processes.items() if any(e.kind in MILESTONES for e in p.events)}
+    printed: dict[str, dict[int, tuple[str, Event]]] = defaultdict(dict)
+    dumped: dict[int, set[str]] = defaultdict(set)
+    for number, process in processes.items():
+        for name, value, event in _said(process):
+            printed[name].setdefault(number, (value, event))
+            if event.kind == "environment_setting":
+                dumped[number].add(name)
+    found = []
+    for name, by_number in sorted(printed.items()):
+        said = {number: event for number, (_, event) in by_number.items()}
+        values = {number: value for number, (value, _) in by_number.items()}
+        read = {number: event for number, event in said.items() if event.kind == "nccl_setting" and number in speaking}
+        for number in _without(speaking, read):
+            values.setdefault(number, NOT_SET)
+        if len(read) < len(said):
+            for number, names in dumped.items():
+                if len(names) >= _A_DUMP:
+                    values.setdefault(number, NOT_SET)
+        found.append(Setting(name, values, said))
+    return found
+
+
+def _said(process: Process) -> Iterator[tuple[str, str, Event]]:
+    """Name, value and line of each setting that a process prints."""
+    for event in process.events:
+        if event.kind in ("nccl_setting", "environment_setting"):
+            yield str(event.fields.get("name", "")), str(event.fields.get("value", "")), event
+        elif event.kind == "process_group_environment":
+            for name, value in _LISTED.findall(event.line.text):
+                yield name, value, event
+        elif event.kind == "debug_level":
+            yield "TORCH_DISTRIBUTED_DEBUG", str(event.fields.get("level", "")), event
+
+
+def _without(speaking: dict[int, Process], read: dict[int, Event]) -> Iterator[int]:
+    """Processes that must have read a NCCL setting which others print, and do not have it."""
+    if not read:
+        return
+    passed = _milestones_before(speaking, read)
+    have_head = any(_has_head(speaking[number]) for number in read)
+    for number, process in speaking.items():
+        if have_head and not _has_head(process):
+            # the beginning of its log is lost, and the setting may be with it
+            continue
+        if number not in read and passed and passed <= _milestones(process):
+            yield number
+
+
+def _has_head(process: Process) -> bool:
+    """Whether the first lines that NCCL prints are there."""
+    return any(event.kind in ("bootstrap_interface", "nccl_version") for event in process.events)
+
+
+def _milestones(process: Process) -> set[str]:
+    return {event.kind for event in process.events if event.kind in MILESTONES}
+
+
+def _milestones_before(speaking: dict[int, Process], said: dict[int, Event]) -> set[str]:
+    """Kinds of which a rank must have printed all to count as past the setting: those before it, and the next."""
+    after: set[str] = set()
+    before: set[str] | None = None
+    for number, event in said.items():
+        seen: set[str] = set()
+        following = ""
+        is_past = False
+        for other in speaking[number].events:
+            is_past = is_past or other is event
+            if other.kind in MILESTONES:
+                if is_past:
+                    following = other.kind
+                    break
+                seen.add(other.kind)
+        before = seen if before is None else before & seen
+        if following and following not in seen:
+            after.add(following)
+    return (before or set()) | after if len(after) == 1 else set()
