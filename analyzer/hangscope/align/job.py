@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -10,6 +11,10 @@ from hangscope.align.attached import what_was_refused
 from hangscope.align.attempts import last_attempt
 from hangscope.align.backends import talks_over_gloo_alone
 from hangscope.align.calls import CallTable
+from hangscope.align.clock_pairs import find_clocks
+from hangscope.align.clock_shift import correct_times
+from hangscope.align.clocks import Clocks
+from hangscope.align.clocks import describe as describe_clocks
 from hangscope.align.collectives import StuckCall
 from hangscope.align.copies import without_copies
 from hangscope.align.groups import Communicator, Group, find_communicators, find_groups
@@ -25,6 +30,7 @@ from hangscope.align.stack_rows import StackRows
 from hangscope.align.stacks import Stacks, place_stacks
 from hangscope.align.versions import Versions, add_inferred, find_versions
 from hangscope.align.waits import Waits, follow_waits
+from hangscope.align.years import adopt_years
 from hangscope.model import Event, SourceRecord
 from hangscope.parse.columns import WriterKey, writer_key
 from hangscope.parse.recorder.recording import Recording
@@ -89,6 +95,7 @@ class Job:
         sources: the report's entries of all inputs, earlier attempts included.
         lost_tails: files whose last lines are known to be lost (block-buffered output).
         warnings: what limits the analysis.
+        clocks: how the hosts' clocks differ; the times of those that are off are corrected everywhere.
     """
 
     tables: Tables
@@ -121,6 +128,7 @@ class Job:
         return self._owner[id(event)]
 
     _owner: dict[int, Process]
+    clocks: Clocks = dataclasses.field(default_factory=Clocks)
 
     def hosts_of(self, ranks: Iterable[int]) -> tuple[str, ...]:
         """The hosts of these ranks, as far as they are known."""
@@ -148,11 +156,16 @@ def align(sources: Sequence[ParsedSource], unreadable: Sequence[SourceRecord] = 
     originals, copies = without_copies(sources)
     kept, warnings = last_attempt(originals)
     name_recordings(kept)
+    adopt_years(kept)
     identity = identify(kept)
     owner = _fill_in(kept, identity)
     communicators = find_communicators(identity.processes)
     groups = find_groups(communicators, identity.world_size)
     events = EventIndex(sorted((event for source in kept for event in source.events), key=_order))
+    clocks = find_clocks(events.all, groups, identity.ranks)
+    if clocks.corrected or clocks.kernel_zones:
+        correct_times(clocks, kept, identity.processes, identity.by_writer)
+        events = EventIndex(sorted(events, key=_order))
     versions = find_versions(events)
     lost = frozenset(source.record.file for source in kept if source.block_buffered)
     calls, printed = _compare_calls(kept, identity, communicators, groups, versions=versions, lost_tails=lost)
@@ -193,9 +206,11 @@ def align(sources: Sequence[ParsedSource], unreadable: Sequence[SourceRecord] = 
             *what_was_refused(kept),
             *limits(sources, unreadable, identity, lost),
             *identity.warnings,
+            *describe_clocks(clocks),
         ),
         by_writer=identity.by_writer,
         _owner=owner,
+        clocks=clocks,
     )
 
 
