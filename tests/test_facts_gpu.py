@@ -106,5 +106,5 @@ def test_the_later_wish_of_the_driver_is_the_first_step() -> None:
 @pytest.mark.parametrize("number", [63, 92, 121, 160])
 def test_what_corrects_itself_is_no_verdict(number: int) -> None:
     findings = analyze_text(KERNEL.format(f"{number}, pid=7, name=python3, some words"))
-    assert [finding.cause for finding in findings][0] == "insufficient-evidence"
+    assert findings[0].cause == "insufficient-evidence"
     assert len(findings) == 2

@@ -1,83 +1,104 @@
-"""Facts about InfiniBand and RoCE errors: what the numbers mean, and which host they accuse (formats/ib.md)."""
+"""Facts about InfiniBand and RoCE errors: what the numbers mean, and which host they accuse (`codes/verbs.toml`)."""
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 
 from hangscope.align.job import Job
 from hangscope.facts import FactKind
+from hangscope.facts.codes.verbs import mlx5_status, status_of, vendor_words
 from hangscope.facts.collect import evidence_of
 from hangscope.facts.majority import ranks_of
 from hangscope.model import Event, Fact, Value
 
+_FIELDS = ("status", "name", "meaning", "vendor_err", "vendor", "peer", "hca", "accused", "usual", "check")
+
 KINDS = {
     "ib_first_error": FactKind(
-        ("status", "meaning", "vendor_err", "peer", "hca", "accused"),
-        "The first completion error of a status that is no flush; its hosts are those the status accuses.",
+        _FIELDS,
+        "The first completion error of a status that is no flush; its hosts are those the status accuses. `vendor` "
+        "says what the vendor's number adds, where that is known of that adapter.",
     ),
-    "ib_flush_only": FactKind(
-        ("status", "peer"), "Only flushed requests were reported: the error before them is not shown."
+    "ib_flush_only": FactKind(_FIELDS, "Only flushed requests were reported: the error before them is not shown."),
+    "mlx5_completion_dump": FactKind(
+        ("said_host", "vendor_err", "syndrome"), "The mlx5 library dumped a completion with an error (parse/blocks)."
     ),
-}
-# IBV_WC_*: libibverbs' enum; 5 is always the consequence of an earlier error.
-MEANINGS = {
-    1: "local length error (MTU or sizes differ)",
-    2: "local queue pair error",
-    4: "the own NIC may not access the local buffer",
-    7: "bad response",
-    8: "local access error",
-    9: "the peer's NIC calls the request invalid",
-    10: "the peer's NIC refuses access to its memory",
-    11: "the peer could not execute the request",
-    12: "no acknowledgement after all retries",
-    13: "the peer had no receive posted",
-    15: "the peer's queue pair does not exist any more",
-    16: "the peer aborted",
-    19: "the device is in a fatal state",
-    20: "no answer from the remote device",
-    21: "general error",
 }
 _FLUSH = 5
-_ACCUSES_PEER = frozenset({9, 10, 11, 15, 16})
-_ACCUSES_OWN = frozenset({1, 2, 4, 8, 19})
+_DEVICES = re.compile(r"\[\d+\](\w+)")
+_SIDES = {
+    "own": "the host that prints it",
+    "peer": "the peer's host",
+    "path": "the path between the two hosts",
+    "nobody": "nobody",
+}
 
 
 def find(job: Job) -> Iterator[Fact]:
     """One fact a status, flushes only when there is nothing else."""
     by_status: dict[int, list[Event]] = defaultdict(list)
-    for event in job.events.of("ib_completion_error"):
-        status = event.fields.get("status")
-        if isinstance(status, int):
+    for event in job.events.of("ib_completion_error", "mlx5_completion_dump"):
+        status = _status(event)
+        if status is not None:
             by_status[status].append(event)
     flushed = by_status.pop(_FLUSH, [])
     for status, events in sorted(by_status.items()):
-        yield _error(job, status, events)
+        yield _error(job, "ib_first_error", status, events)
     if flushed and not by_status:
-        lines = tuple(evidence_of(event, "flushed after an earlier error") for event in flushed[:6])
-        fields: dict[str, Value] = {"status": _FLUSH, "peer": str(flushed[0].fields.get("peer", ""))}
-        yield Fact("ib_flush_only", fields, (), (), "", _ranks(job, flushed), flushed[0].time, lines)
+        yield _error(job, "ib_flush_only", _FLUSH, flushed)
 
 
-def _error(job: Job, status: int, events: list[Event]) -> Fact:
+def _status(event: Event) -> int | None:
+    syndrome = event.fields.get("syndrome")
+    status = mlx5_status(syndrome) if isinstance(syndrome, int) else event.fields.get("status")
+    return status if isinstance(status, int) else None
+
+
+def _error(job: Job, kind: str, number: int, events: list[Event]) -> Fact:
+    # NCCL's line tells the peer and the device, mlx5's dump does not
+    events = sorted(events, key=lambda event: event.kind == "mlx5_completion_dump")
     first = events[0]
-    accused, hosts = "the path between the two hosts", _common_peer(job, events)
-    if status in _ACCUSES_PEER:
-        accused = "the peer's host"
-    elif status in _ACCUSES_OWN:
-        accused, hosts = "the host that prints it", tuple(sorted({event.host for event in events if event.host}))
+    status = status_of(number)
+    hosts: tuple[str, ...] = ()
+    if status.accuses == "own":
+        hosts = tuple(sorted({host for event in events if (host := _speaker(event))}))
+    elif status.accuses != "nobody":
+        hosts = _common_peer(job, events)
+    code = first.fields.get("vendor_err")
     fields: dict[str, Value] = {
-        "status": status,
-        "meaning": MEANINGS.get(status, "see ibv_wc_status"),
-        "vendor_err": first.fields.get("vendor_err"),
-        "peer": str(first.fields.get("peer", "")),
-        "hca": str(first.fields.get("hca", "")),
-        "accused": accused,
+        "status": number,
+        "name": f"IBV_WC_{status.name}" if status.name else None,
+        "meaning": status.meaning,
+        "vendor_err": code,
+        "vendor": vendor_words(code, number, _device(job, first)) or None if isinstance(code, int) else None,
+        "peer": first.fields.get("peer"),
+        "hca": first.fields.get("hca"),
+        "accused": _SIDES[status.accuses],
+        "usual": status.usual,
+        "check": status.check,
     }
-    lines = tuple(
-        evidence_of(event, fields["meaning"] if isinstance(fields["meaning"], str) else "") for event in events[:8]
-    )
-    return Fact("ib_first_error", fields, (), hosts, "", _ranks(job, events), first.time, lines)
+    lines = tuple(evidence_of(event, status.meaning) for event in events[:8])
+    times = [event.time for event in events if event.time is not None]
+    return Fact(kind, fields, (), hosts, "", _ranks(job, events), min(times, default=None), lines)
+
+
+def _device(job: Job, event: Event) -> str:
+    """The adapter's name; that of the others' lines when all have the same family, "" when nobody says."""
+    if event.kind == "mlx5_completion_dump":
+        return "mlx5"
+    if hca := event.fields.get("hca"):
+        return str(hca)
+    names = set(_DEVICES.findall(" ".join(str(e.fields.get("devices", "")) for e in job.events.of("ib_devices"))))
+    names |= {str(e.fields["device"]) for e in job.events.of("ib_async_event") if e.fields.get("device")}
+    families = {name.partition("_")[0] for name in names}
+    return min(names) if len(families) == 1 else ""
+
+
+def _speaker(event: Event) -> str | None:
+    said = event.fields.get("said_host")
+    return str(said) if said else event.host
 
 
 def _common_peer(job: Job, events: list[Event]) -> tuple[str, ...]:

@@ -1,0 +1,81 @@
+"""Reads the table of work completion statuses, and of what adapters of one vendor add to them."""
+
+from __future__ import annotations
+
+import functools
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+_TABLE = Path(__file__).with_name("verbs.toml")
+_OTHER_SYNDROME = 21
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """A work completion status.
+
+    Attributes:
+        name: as libibverbs spells it, without ``IBV_WC_``; "" when it is unknown.
+        meaning: one phrase.
+        accuses: ``own``, ``peer``, ``path`` or ``nobody``.
+        usual: what usually stands behind it.
+        check: what to look at first.
+    """
+
+    name: str
+    meaning: str
+    accuses: str
+    usual: str
+    check: str
+
+
+_UNKNOWN = Status("", "a status that libibverbs does not name", "path", "unknown", "read the adapter's manual")
+
+
+def status_of(number: int) -> Status:
+    """What a status means; one without a name for a number that libibverbs does not have."""
+    return _tables()[0].get(number, _UNKNOWN)
+
+
+def vendor_words(code: int, status: int, device: str) -> str:
+    """What the vendor's number adds, to follow "vendor error N"; "" when nobody says.
+
+    Args:
+        code: the number printed as ``vendor err``.
+        status: the status that it came with.
+        device: the adapter's name (``mlx5_3``); "" when the line has none. Then only a pair of number and status that
+            is known of mlx5 adapters is put into words, and as no more than that.
+    """
+    for family, prefixes, pairs in _tables()[1]:
+        expected, words = pairs.get(str(code), (None, ""))
+        if expected is None:
+            continue
+        if device.startswith(prefixes):
+            strange = "" if expected == status else f", although it should come with status {expected}"
+            return f"of {family} adapters: {words}{strange}"
+        if not device and family == "mlx5" and expected == status:
+            return f"of {family} adapters, if this is one: {words}"
+    return ""
+
+
+def mlx5_status(syndrome: int) -> int:
+    """The status that a syndrome of mlx5's own dump stands for."""
+    return _tables()[2].get(f"0x{syndrome:02x}", _OTHER_SYNDROME)
+
+
+@functools.cache
+def _tables() -> tuple[
+    Mapping[int, Status], tuple[tuple[str, tuple[str, ...], Mapping[str, Any]], ...], Mapping[str, int]
+]:
+    """Statuses by number, vendors with their prefixes and pairs, and mlx5's syndromes."""
+    table = tomllib.loads(_TABLE.read_text(encoding="utf-8"))
+    statuses = {
+        row["number"]: Status(row["name"], row["meaning"], row["accuses"], row["usual"], row["check"])
+        for row in table["status"]
+    }
+    vendors = tuple((row["family"], tuple(row["prefixes"]), row["pairs"]) for row in table["vendor"])
+    return MappingProxyType(statuses), vendors, MappingProxyType(table["mlx5_syndromes"])
