@@ -13,6 +13,7 @@ from hangscope.facts.collect import evidence_of
 from hangscope.facts.deaths import find_deaths
 from hangscope.facts.who import RankFinder
 from hangscope.model import Event, Fact, Value
+from hangscope.parse.advice import before_advice
 
 KINDS = {
     "raised": FactKind(
@@ -145,7 +146,7 @@ def _chain_category(events: Sequence[Event]) -> str:
 def category_of(event: Event) -> str:
     """What one exception is about."""
     name = str(event.fields.get("type", "")).rpartition(".")[2]
-    message = str(event.fields.get("message", ""))
+    message = before_advice(str(event.fields.get("message", "")))
     frames = event.fields.get("frames") or ()
     if event.fields.get("relation") == "ignored":
         return "tool"

@@ -8,6 +8,7 @@ from typing import BinaryIO
 from hangscope.errors import HangscopeError
 from hangscope.grammar import GrammarSet, load_set
 from hangscope.model import Event, Line, SourceRecord, Value
+from hangscope.parse.advice import AdviceSkipper
 from hangscope.parse.blocks import BlockReader
 from hangscope.parse.bulk import CALL_KIND, MARK, CallReader
 from hangscope.parse.columns import WriterKey, writer_key
@@ -62,6 +63,7 @@ class _Reader:
         self._begun: set[WriterKey] = set()
         self._events: list[Event] = []
         self._blocks = BlockReader(self._events)
+        self._advice = AdviceSkipper()
         self._unrecognized = 0
         self._lines = 0
         self._end = 0
@@ -122,10 +124,11 @@ class _Reader:
         info.note(line)
         if not line.header and self._blocks.feed(line):
             return
-        matches = self._grammars.parse(line.text) if line.text else []
+        text = self._advice.reported(line.text, (line.stream, line.rank))
+        matches = self._grammars.parse(text) if text else []
         for grammar, match in matches:
             self._take_match(grammar.source, match.kind, match.fields, line, key)
-        if not matches and line.header in _KNOWN_HEADERS and line.text:
+        if not matches and line.header in _KNOWN_HEADERS and text:
             self._unrecognized += 1
         if line.header != "nccl":
             self._assemble(line)

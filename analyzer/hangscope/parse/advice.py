@@ -1,0 +1,46 @@
+"""Tells what a tool reports from what it only supposes: lists of possible causes are no evidence of any of them.
+
+Ray lists the OOM killer, ``ray stop`` and SIGSEGV behind every worker that is gone ("Some common causes include: (1)
+the process was killed by the OOM killer ...", Ray 1.11 on), and other tools have such lists too. Behind the words that
+open a list nothing is read.
+"""
+
+from __future__ import annotations
+
+import re
+
+_OPENING = re.compile(
+    r"(?:(?:\b[Tt]here (?:are|is) |\b[Tt]his (?:has|is) |\b[Ss]ome |\b[Tt]he |\b[Aa] )(?:some |several |the |a )?)?"
+    r"\b(?:(?:most|more) )?(?:common|potential|possible|likely|usual|typical|probable)"
+    r"(?: root)? (?:causes?|reasons?)\b",
+    re.IGNORECASE,
+)
+# quick to look for: a line with neither word opens no list
+_WORDS = ("cause", "reason", "Cause", "Reason")
+_ITEM = re.compile(r"\s*(?:\(?\d{1,2}[.)]|[-*\u2022])\s")
+
+
+def before_advice(text: str) -> str:
+    """The text up to where a list of possible causes begins; all of it when there is none."""
+    if not any(word in text for word in _WORDS):
+        return text
+    opening = _OPENING.search(text)
+    return text if opening is None else text[: opening.start()].rstrip()
+
+
+class AdviceSkipper:
+    """Leaves out lists of possible causes, also those that go on over the lines below, an item a line."""
+
+    def __init__(self) -> None:
+        self._listing: set[tuple[str, int | None]] = set()
+
+    def reported(self, text: str, writer: tuple[str, int | None]) -> str:
+        """What of a writer's next line is a report."""
+        if writer in self._listing:
+            if _ITEM.match(text):
+                return ""
+            self._listing.discard(writer)
+        kept = before_advice(text)
+        if kept != text:
+            self._listing.add(writer)
+        return kept
