@@ -247,7 +247,8 @@ def _short_bus(bus: str) -> str:
 
 def _gone(job: Job) -> Iterator[Fact]:
     for kind, how in (
-        ("gpu_fallen_off_bus", "the driver says that it has fallen off the bus"),
+        ("gpu_fallen_off_bus", "the driver says that it is lost from the bus"),
+        ("amdgpu_lost", "the driver says that it is lost from the bus"),
         ("smi_device_unreadable", "nvidia-smi cannot read it"),
         ("smi_gpu_lost", "nvidia-smi says that it is lost"),
     ):

@@ -75,14 +75,14 @@ def xid_meaning(number: int, message: str = "") -> Meaning | None:
 
 
 def sxid_meaning(number: int, severity: str = "") -> Meaning | None:
-    """What an SXid of an NVSwitch stands for, None for what is harmless and for unknown ones without a severity.
+    """What an SXid of an NVSwitch stands for, None for what is harmless; an unknown one without a severity is weak.
 
     Args:
         number: as printed.
         severity: the word on the line, "" when there is none. It is more reliable than any table.
     """
     row = _tables()[1].get(number, {})
-    if row.get("harmless") or not (severity or row):
+    if row.get("harmless"):
         return None
     is_fatal = bool(row.get("fatal")) or severity.lower() == "fatal"
     return Meaning(
