@@ -6,6 +6,8 @@ from dataclasses import replace
 
 from hangscope.model import (
     CollectiveState,
+    ComparedValue,
+    Comparison,
     Consequence,
     Evidence,
     Finding,
@@ -413,6 +415,76 @@ def stuck_loader() -> Report:
     return replace(_bare(finding, (), (), 90_000), ranks=ranks, stacks=stacks, stack_tree=tree)
 
 
+def _value(
+    text: str, first: int, last: int, line: int | None, *, hosts: tuple[str, ...] | None = None
+) -> ComparedValue:
+    """What ranks `first` to `last` have, eight a host; `line` is where the first of them says so."""
+    on = tuple(f"node{n:03d}" for n in range(first // 8 + 1, last // 8 + 2)) if hosts is None else hosts
+    shown = _line(f"nccl/rank{first}.log", line, f"{text} is what this line says", "") if line is not None else None
+    return ComparedValue(text, tuple(range(first, last + 1)), on, (), last - first + 1, shown)
+
+
+def many_differences() -> Report:
+    """A thousand ranks of two images, one host without InfiniBand, and a rank that alone complains."""
+    verdict = Finding(
+        cause="nccl-version-mismatch",
+        role=Role.CAUSE,
+        title="NCCL 2.26.2 on node[065-128], 2.27.7 elsewhere",
+        ranks=tuple(range(512, 1024)),
+        affected_ranks=tuple(range(512)),
+        hosts=tuple(f"node{n:03d}" for n in range(65, 129)),
+        confidence=0.92,
+        explanation="Ranks of one job run different NCCL versions. Their messages have different layouts.",
+        remedies=(),
+        evidence=(_line("nccl/rank512.log", 2, "NCCL INFO NCCL version 2.26.2+cuda12.2", "NCCL 2.26.2"),),
+        rule="nccl-versions-differ",
+    )
+    adapters = " ".join(f"mlx5_{n}" for n in range(8))
+    complaint = _line(
+        "nccl/rank77.log",
+        40,
+        "node010:4177:4203 [5] net_ib.cc:812 NCCL WARN NET/IB : Unable to open device mlx5_6",
+        "",
+    )
+    image = (("NCCL", True, "2.27.7", "2.26.2"), ("NVIDIA driver", False, "570.124.06", "535.104.05"))
+    last_host = (
+        ("settings", "NCCL_IB_HCA", False, adapters, "not set"),
+        ("network", "HCAs", True, "8 IB", "none"),
+        ("network", "NCCL's network", True, "IB", "Socket"),
+    )
+    others = ComparedValue("not printed", (*range(77), *range(78, 1024)), (), (), 1023, None)
+    comparisons = (
+        Comparison("versions", "PyTorch", True, (_value("2.7.1", 0, 1023, 1),)),
+        *(
+            Comparison("versions", what, must_agree, (_value(usual, 0, 511, 2), _value(odd, 512, 1023, 2)))
+            for what, must_agree, usual, odd in image
+        ),
+        *(
+            Comparison(topic, what, must_agree, (_value(usual, 0, 1015, 7), _value(odd, 1016, 1023, None)))
+            for topic, what, must_agree, usual, odd in last_host
+        ),
+        Comparison(
+            "init", "init of world", True, (_value("Init START", 0, 1022, 8), _value("NCCL loaded", 1023, 1023, 1))
+        ),
+        Comparison(
+            "messages",
+            "NET/IB : Unable to open device mlx#_#",
+            False,
+            (ComparedValue("printed", (77,), ("node010",), (), 1, complaint), others),
+        ),
+    )
+    return replace(_bare(verdict, (), (), 90_112), comparisons=comparisons)
+
+
+def all_alike() -> Report:
+    """Nobody knows why, and everything that was compared is equal."""
+    comparisons = tuple(
+        Comparison("versions", product, True, (_value(version, 0, 15, 1),))
+        for product, version in (("PyTorch", "2.7.1"), ("NCCL", "2.27.7"))
+    )
+    return replace(insufficient_evidence(), comparisons=comparisons)
+
+
 def hostile() -> Report:
     """Everything that a log may do to a terminal, in every place where text of a log is shown."""
     nasty = (
@@ -454,6 +526,18 @@ def hostile() -> Report:
             ),
         ),
         stack_tree=(StackNode(nasty, (0,), 1, (StackNode(nasty, (), 1),)),),
+        comparisons=(
+            Comparison(
+                "settings",
+                nasty,
+                True,
+                (
+                    ComparedValue(nasty, (0,), (nasty,), (), 1, evidence),
+                    ComparedValue("x", (), (), (nasty,), 1, None),
+                ),
+            ),
+            Comparison("messages", nasty, False, (ComparedValue("printed", (), (nasty,), (), 1, evidence),)),
+        ),
     )
 
 
@@ -463,4 +547,6 @@ SAMPLES = {
     "no-fault": no_fault,
     "insufficient-evidence": insufficient_evidence,
     "stuck-loader": stuck_loader,
+    "many-differences": many_differences,
+    "all-alike": all_alike,
 }

@@ -58,6 +58,8 @@ def test_schema_requires_every_key_that_is_written() -> None:
         ("next_step", written["next_steps"][0]),
         ("source", written["sources"][0]),
         ("stack", to_dict(report_samples.stuck_loader())["stacks"][0]),
+        ("comparison", to_dict(report_samples.many_differences())["comparisons"][1]),
+        ("compared_value", to_dict(report_samples.many_differences())["comparisons"][1]["values"][0]),
         ("stack_node", to_dict(report_samples.stuck_loader())["stack_tree"][0]),
     ):
         assert list(schema["$defs"][name]["properties"]) == list(value), name
@@ -71,6 +73,14 @@ def test_verdict_is_written_in_full() -> None:
     assert (verdict["evidence"][0]["file"], verdict["evidence"][0]["line"]) == ("logs/rank5.log", 1841)
     assert verdict["time"] == "2026-05-01T12:03:07.221"
     assert report["collectives"][0]["missing"] == [5]
+
+
+def test_ranks_and_hosts_of_a_comparison_are_ranges() -> None:
+    versions = json.loads(_render(report_samples.many_differences()))["comparisons"][1]
+    assert (versions["aspect"], versions["must_agree"], versions["differs"]) == ("NCCL", True, True)
+    shown = [(value["value"], value["ranks"], value["hosts"], value["count"]) for value in versions["values"]]
+    assert shown == [("2.27.7", "0-511", "node[001-064]", 512), ("2.26.2", "512-1023", "node[065-128]", 512)]
+    assert versions["values"][1]["evidence"]["file"] == "nccl/rank512.log"
 
 
 def test_versions_that_differ_are_a_list_and_ranks_are_keys_in_order() -> None:

@@ -66,6 +66,21 @@ def test_a_thousand_stacks_stay_readable() -> None:
     assert stacks.count("\n") < 60
 
 
+def test_verbose_compares_what_is_equal_too() -> None:
+    page = _render(report_samples.many_differences(), RenderOptions(width=120, verbose=True))
+    _check_snapshot("many-differences-verbose", page)
+
+
+def test_a_thousand_ranks_are_compared_in_ranges() -> None:
+    page = _render(report_samples.many_differences(), RenderOptions(width=80))
+    table = page[page.index("What differs between ranks") : page.index("Printed by one rank only")]
+    assert "0-511      node[001-064]" in table
+    assert "512-1023   node[065-128]" in table
+    assert "PyTorch" not in table
+    assert table.index("NCCL's network") < table.index("NVIDIA driver")
+    assert table.count("\n") < 30
+
+
 def test_first_screen_answers_everything() -> None:
     first_screen = "\n".join(_render(report_samples.out_of_memory(), RenderOptions(width=80)).split("\n")[:24])
     for answer in (

@@ -103,6 +103,7 @@ def analyze(
     """
     from hangscope.align.job import align
     from hangscope.facts.collect import collect_facts
+    from hangscope.facts.comparisons import compare
     from hangscope.facts.stuck import stuck_calls
     from hangscope.parse.run import read_inputs
     from hangscope.report.build import build_report
@@ -116,7 +117,7 @@ def analyze(
     job = align(read_inputs(inputs, jobs, progress), unreadable)
     facts = collect_facts(job)
     diagnosis = diagnose(job, rules, facts)
-    report = build_report(dataclasses.replace(job, stuck=stuck_calls(job, facts)), diagnosis)
+    report = build_report(dataclasses.replace(job, stuck=stuck_calls(job, facts)), diagnosis, compare(job))
     return quote(report, read_lines(inputs, lines_to_quote(report)))
 
 

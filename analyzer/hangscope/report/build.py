@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hangscope
-from hangscope.model import CollectiveState, InferredVersion, JobInfo, Report
+from hangscope.model import CollectiveState, Comparison, InferredVersion, JobInfo, Report
 from hangscope.report.advice import advise
+from hangscope.report.comparisons import with_lone_lines
 from hangscope.report.inputs import DiagnosisView, JobView, StuckView
 from hangscope.report.rank_states import find_rank_states
 from hangscope.report.stack_states import find_stack_states, find_stack_tree
@@ -12,10 +13,17 @@ from hangscope.report.story import tell_story
 from hangscope.report.times import iso_time
 
 
-def build_report(job: JobView, diagnosis: DiagnosisView) -> Report:
-    """Everything there is to say about one job; the same input gives the same report."""
-    verdict = diagnosis.verdict
-    findings = diagnosis.findings if verdict in diagnosis.findings else (verdict, *diagnosis.findings)
+def build_report(job: JobView, diagnosis: DiagnosisView, comparisons: tuple[Comparison, ...] = ()) -> Report:
+    """Everything there is to say about one job; the same input gives the same report.
+
+    Args:
+        job: the aligned job.
+        diagnosis: its verdict, and all findings.
+        comparisons: what its ranks and hosts have in each respect.
+    """
+    verdict = with_lone_lines(diagnosis.verdict, comparisons)
+    findings = tuple(verdict if finding == diagnosis.verdict else finding for finding in diagnosis.findings)
+    findings = findings if verdict in findings else (verdict, *findings)
     return Report(
         hangscope_version=hangscope.__version__,
         job=_job_info(job),
@@ -29,6 +37,7 @@ def build_report(job: JobView, diagnosis: DiagnosisView) -> Report:
         warnings=tuple(dict.fromkeys(job.warnings)),
         stacks=find_stack_states(job.stacks),
         stack_tree=find_stack_tree(job.stacks),
+        comparisons=comparisons,
     )
 
 

@@ -6,6 +6,8 @@ from typing import Any
 
 from hangscope.model import (
     CollectiveState,
+    ComparedValue,
+    Comparison,
     Consequence,
     Evidence,
     Finding,
@@ -20,7 +22,7 @@ from hangscope.model import (
     StoryStep,
 )
 from hangscope.report.printable import printable
-from hangscope.report.spans import confidence_word
+from hangscope.report.spans import confidence_word, fold_hosts, fold_numbers
 from hangscope.report.times import iso_time
 
 Plain = dict[str, Any]
@@ -39,6 +41,7 @@ def to_dict(report: Report) -> Plain:
         "ranks": [_rank(state) for state in report.ranks],
         "stacks": [_stack(state) for state in report.stacks],
         "stack_tree": [_node(node) for node in report.stack_tree],
+        "comparisons": [_comparison(comparison) for comparison in report.comparisons],
         "story": [_step(step) for step in report.story],
         "next_steps": [_next_step(step) for step in report.next_steps],
         "sources": [_source(source) for source in report.sources],
@@ -161,6 +164,28 @@ def _node(node: StackNode) -> Plain:
         "ranks": list(node.ranks),
         "count": node.count,
         "children": [_node(child) for child in node.children],
+    }
+
+
+def _comparison(comparison: Comparison) -> Plain:
+    return {
+        "topic": comparison.topic,
+        "aspect": printable(comparison.aspect),
+        "must_agree": comparison.must_agree,
+        "differs": comparison.differs,
+        "values": [_compared(value) for value in comparison.values],
+    }
+
+
+def _compared(value: ComparedValue) -> Plain:
+    """Ranks and hosts as ranges: a thousand of them have the same value in most respects."""
+    return {
+        "value": printable(value.text),
+        "ranks": fold_numbers(value.ranks, strides=False),
+        "hosts": printable(fold_hosts(value.hosts)),
+        "files": [printable(name) for name in value.names],
+        "count": value.count,
+        "evidence": None if value.evidence is None else _evidence(value.evidence),
     }
 
 

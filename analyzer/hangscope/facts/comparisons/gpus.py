@@ -33,7 +33,7 @@ def compare_models(job: Job) -> Comparison | None:
             models[event.host][model] += 1
             lines.setdefault(event.host, event)
     said = [holders.of_host(host, " and ".join(sorted(counts)), lines[host]) for host, counts in sorted(models.items())]
-    return compared(TOPIC, "type", said, must_agree=False)
+    return compared(TOPIC, "GPU type", said, must_agree=False)
 
 
 def _local_ranks(holders: Holders) -> list[Said]:

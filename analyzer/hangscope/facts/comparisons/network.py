@@ -27,7 +27,7 @@ def compare(job: Job) -> Iterator[Comparison]:
         compared(TOPIC, "network of the interface", _networks(holders), must_agree=False),
         compare_devices(job),
         compared(TOPIC, "names of HCAs", _device_names(holders), must_agree=False),
-        compared(TOPIC, "network", holders.fields(job.events.of("network_chosen"), "network"), must_agree=True),
+        compared(TOPIC, "NCCL's network", holders.fields(job.events.of("network_chosen"), "network"), must_agree=True),
         compared(TOPIC, "network plugin", _plugins(holders), must_agree=True),
         compared(TOPIC, "GPU Direct RDMA", _gpu_direct(holders), must_agree=False),
     )

@@ -6,6 +6,7 @@ from typing import TextIO
 
 from hangscope.model import Report
 from hangscope.report.options import RenderOptions
+from hangscope.report.terminal.comparisons import show_comparisons
 from hangscope.report.terminal.details import (
     show_collectives,
     show_last_line,
@@ -32,6 +33,7 @@ def render(report: Report, stream: TextIO, options: RenderOptions) -> None:
     show_ranks(screen, report)
     show_collectives(screen, report)
     show_stacks(screen, report)
+    show_comparisons(screen, report)
     show_proof(screen, report)
     show_story(screen, report)
     show_other_findings(screen, report)
