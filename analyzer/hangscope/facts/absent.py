@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from hangscope.align.job import Job
@@ -39,7 +40,7 @@ def _absent(told: list[Told], job: Job) -> Iterator[Fact]:
     """A store or barrier that counted too few; named are those of whom there is no line."""
     short = [
         e
-        for e in job.events.of("clients_missing", "store_barrier_timeout")
+        for e in (*job.events.of("clients_missing", "store_barrier_timeout"), *_still_waiting(job))
         if (e.number("joined") or 0) < (_expected(e) or 0)
     ]
     if not short:
@@ -52,7 +53,7 @@ def _absent(told: list[Told], job: Job) -> Iterator[Fact]:
     evidence = tuple(evidence_of(e) for e in short[:4])
     absent: tuple[int, ...] = ()
     if unit == "ranks":
-        present = {t.rank for t in told if t.rank is not None} | set(job.ranks)
+        present = {t.rank for t in told if t.rank is not None} | set(job.ranks) | _at_the_barrier(job, event)
         absent = tuple(sorted(set(range(expected)) - present)) if present else ()
         if not absent and not present and joined == 1:
             # rank 0 keeps the store and counts itself first
@@ -72,6 +73,26 @@ def _absent(told: list[Told], job: Job) -> Iterator[Fact]:
         )
     else:
         yield Fact("clients_absent", fields, time=event.time, evidence=evidence)
+
+
+def _still_waiting(job: Job) -> list[Event]:
+    """Waits at the store's barrier that nothing ended: a rank says so every ten seconds (1.9 on), so more than once."""
+    done = {event.fields.get("key") for event in job.events.of("store_barrier_done")}
+    said = job.events.of("store_barrier_waiting")
+    done |= {e.fields.get("key") for e in said if (e.number("joined") or 0) >= (e.number("world_size") or 0)}
+    waits = [e for e in said if e.fields.get("key") not in done]
+    times = Counter(
+        (e.fields.get("key"), e.fields.get("reporting_rank")) for e in waits for _ in range(min(e.count, 2))
+    )
+    return waits if times and max(times.values()) > 1 else []
+
+
+def _at_the_barrier(job: Job, event: Event) -> set[int]:
+    """The ranks that speak of the barrier that counts too few."""
+    key = event.fields.get("key")
+    kinds = ("store_barrier_waiting", "store_barrier_joined", "store_barrier_timeout")
+    said = [e.number("reporting_rank") for e in job.events.of(*kinds) if key and e.fields.get("key") == key]
+    return {rank for rank in said if rank is not None}
 
 
 def _expected(event: Event) -> int | None:

@@ -40,6 +40,7 @@ _CONNECT_FAILURES = (
 )
 _BIND_FAILURES = ("server_listen_failed", "server_bind_failed", "server_no_address", "port_taken")
 _LOSSES = ("store_connection_lost", "store_closed", "store_check_failed", "store_call_failed")
+_BROKEN = re.compile(r"[Cc]onnection (?:was )?(?:\w+ )?(?:reset|closed)|[Bb]roken pipe|got 0 bytes|not connected")
 _PEER_LOSSES = ("gloo_peer_closed", "gloo_read_error", *_LOSSES)
 _FAULTS = frozenset(
     {
@@ -194,7 +195,11 @@ def _port(event: Event) -> int | None:
 
 
 def _store_gone(job: Job) -> Iterator[Fact]:
-    for process, events in _by_process(job, _LOSSES):
+    """Connections that broke; also as the reason why a rank got no ncclUniqueId of rank 0 (1.12 on)."""
+    for process, found in _by_process(job, (*_LOSSES, "unique_id_missing")):
+        events = [e for e in found if e.kind in _LOSSES or _BROKEN.search(str(e.fields.get("error")))]
+        if not events:
+            continue
         error = next((str(e.fields["error"]) for e in events if e.fields.get("error")), None)
         yield _fact("store_gone", process, events, {"error": error})
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 
 from hangscope.align.job import Job
 from hangscope.facts import FactKind
@@ -26,6 +27,10 @@ KINDS = {
     "watchdog_rank_silent": FactKind(
         _FIELDS, "All ranks of a group but a few time out in one call; the few print nothing about it."
     ),
+    "watchdog_counts_apart": FactKind(
+        (*_FIELDS, "further"),
+        "Ranks wait in one call of a group which others of the group have completed: they do not count the same calls.",
+    ),
     "watchdog_op_mismatch": FactKind(
         _FIELDS, "Ranks wait at one sequence number of one group in different operations."
     ),
@@ -40,6 +45,12 @@ KINDS = {
 
 _NOT_COMPARABLE = frozenset({"SEND", "RECV", "RECVANYSOURCE", "COALESCED", "UNKNOWN"})
 """Point-to-point calls differ between ranks by nature, and a COALESCED work may hold anything."""
+
+_ENDS_TOGETHER = frozenset(
+    {"ALLREDUCE", "ALLGATHER", "_ALLGATHER_BASE", "REDUCE_SCATTER", "_REDUCE_SCATTER_BASE", "BARRIER"}
+    | {"ALLREDUCE_COALESCED", "ALLGATHER_COALESCED", "ALLTOALL", "ALLTOALL_BASE"}
+)
+"""No rank can end these before all have begun them."""
 
 _SIZES_VARY = frozenset({"ALLTOALL", "ALLTOALL_BASE", "GATHER", "SCATTER"})
 MAIN_ONLY = frozenset({"BROADCAST", "BARRIER", "GATHER", "REDUCE", "SCATTER"})
@@ -72,6 +83,10 @@ def _parting(group: GroupProgress, job: Job) -> Iterator[Fact]:
     lagging = _behind(group, seq, here)
     if lagging is not None:
         yield lagging
+        return
+    apart = _apart(group, seq, here)
+    if apart is not None:
+        yield apart
         return
     silent = _silent(group, seq, here, job)
     if silent is not None:
@@ -149,6 +164,31 @@ def _behind(group: GroupProgress, seq: int, here: dict[int, Waiting]) -> Fact | 
         return _fact("watchdog_rank_ahead", group, seq, here, tuple(sorted(here)), fields={"missing": behind})
     late = group.never_joined_seq if group.never_joined else seq
     return _fact("watchdog_rank_behind", group, late, here, behind, fields={"missing": behind})
+
+
+def _apart(group: GroupProgress, seq: int, here: dict[int, Waiting]) -> Fact | None:
+    """Ranks that wait in call `seq` and ranks that have it behind them: one side made calls that the other did not.
+
+    What only one rank has to end (the root of a broadcast, a send) says nothing. Who is right, the majority tells;
+    without one, those who wait in the lower call are named: they made fewer.
+    """
+    if not {wait.op for wait in here.values()} <= _ENDS_TOGETHER:
+        return None
+    further = tuple(
+        sorted(
+            rank
+            for rank, wait in group.waiting.items()
+            if wait.seq > seq and group.completed.get(rank, wait.seq - 1) >= seq and wait.op not in _NOT_COMPARABLE
+        )
+    )
+    if not further:
+        return None
+    tie = len(further) == len(here)
+    odd = tuple(sorted(here)) if len(here) <= len(further) else further
+    others = {rank: group.waiting[rank] for rank in further}
+    fields: dict[str, Value] = {"missing": tuple(sorted(here)), "further": further, "tie": tie}
+    fact = _fact("watchdog_counts_apart", group, seq, here | others, odd, fields=fields)
+    return replace(fact, fields=fact.fields | {"arrived": tuple(sorted(here))})
 
 
 def _ahead(group: GroupProgress) -> Iterator[Fact]:
