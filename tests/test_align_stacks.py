@@ -289,6 +289,22 @@ def test_faulthandler_s_main_thread_is_the_last_one() -> None:
     )
 
 
+def test_a_dump_whose_file_ends_before_the_job_s_code_places_nobody() -> None:
+    """The frames that are left look like those of a call made elsewhere."""
+    whole = pyspy(4822, "broadcast (torch/distributed/distributed_c10d.py:3151) < sync (train.py:10)")
+    at = whole.index("sync")
+    assert only(job_of({"rank1.txt": whole[:at]})).state == "unknown"
+    assert only(job_of({"rank1.txt": whole[:at] + "\n"})).state == "in-collective"
+    assert only(job_of({"rank1.txt": whole.rstrip("\n")})).where == "train.py:10 sync"
+
+
+def test_a_cut_dump_that_prints_the_main_thread_last_places_nobody() -> None:
+    text = "Timeout (0:00:25)!\nThread 0x00007f5d1e7fe640 (most recent call first):\n"
+    waits = '  File "/usr/lib/python3.11/threading.py", line 327 in wait\n'
+    own = '  File "/w/load.py", line 7 in fetch\n'
+    assert only(job_of({"rank1.log": text + waits + own + '  File "/usr/lib/pyth'})).state == "unknown"
+
+
 def test_native_frames_tell_what_the_same_frames_without_them_do() -> None:
     lines = "append (train.py:18) < main (train.py:39)"
     native = f"sem_wait (libc.so.6) < PyThread_acquire_lock_timed (libpython3.11.so.1.0) < {lines}"

@@ -171,6 +171,7 @@ class ProcessDump:
         error: what the tool said when it could not take the dump, or part of it, else "".
         time: when, in seconds as in `Line.time`; None when nothing says.
         values: local variables that say who a process is (rank, local_rank, world_size, step, group, src, dst, peer).
+        cut: the file ends in the middle of it, so that its last thread lacks frames, and threads may be missing.
     """
 
     tool: str
@@ -184,6 +185,7 @@ class ProcessDump:
     error: str = ""
     time: float | None = None
     values: dict[str, str] = field(default_factory=dict)
+    cut: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hangscope.grammar.frames import COMMUNICATING, FrameTable, Reading, last_component
 from hangscope.model import Frame, ProcessDump, ThreadStack
@@ -39,13 +39,22 @@ class Choice:
     pattern: str
 
 
+_NOTHING = Choice(None, "unknown", None, None, own=False, states=(), operation="", pattern="")
+
+
 def choose_thread(dump: ProcessDump, table: FrameTable) -> Choice:
-    """Reads all threads of a dump, and picks the one that decides."""
+    """Reads all threads of a dump, and picks the one that decides.
+
+    Of a dump that its file ends in, the last thread tells nothing when its frames do not reach the job's own code; and
+    where nothing names the main thread, which most tools print last, it may be the one that is missing.
+    """
     threads = dump.threads
     readings = [table.read(thread) for thread in threads]
     if not threads:
-        return Choice(None, "unknown", None, None, own=False, states=(), operation="", pattern="")
+        return _NOTHING
     main = main_thread(dump, readings)
+    if dump.cut and (_is_cut(threads, main, table) or not _is_named(dump, threads[main])):
+        return replace(_NOTHING, states=tuple(reading.state for reading in readings))
     chosen = main
     if readings[main].state in _WAITS_FOR_OTHERS:
         chosen = _more_telling(dump, readings, main)
@@ -67,6 +76,15 @@ def choose_thread(dump: ProcessDump, table: FrameTable) -> Choice:
     return Choice(thread, state, reading.frame, user, own, states, operation, pattern)
 
 
+def _is_cut(threads: Sequence[ThreadStack], index: int, table: FrameTable) -> bool:
+    return index == len(threads) - 1 and table.own.innermost(without_parent(threads[index].frames))[0] is None
+
+
+def _is_named(dump: ProcessDump, thread: ThreadStack) -> bool:
+    """Whether name or number say that it is the main thread."""
+    return thread.name in ("MainThread", "main") or (dump.pid is not None and thread.thread == str(dump.pid))
+
+
 def without_parent(frames: Sequence[Frame]) -> tuple[Frame, ...]:
     """The frames of a forked process without those of its parent, which stand below the start of the process."""
     for index, frame in enumerate(frames):
@@ -82,7 +100,7 @@ def main_thread(dump: ProcessDump, readings: Sequence[Reading]) -> int:
     """
     threads = dump.threads
     for index, thread in enumerate(threads):
-        if thread.name in ("MainThread", "main") or (dump.pid is not None and thread.thread == str(dump.pid)):
+        if _is_named(dump, thread):
             return index
     started_at_top = [index for index, thread in enumerate(threads) if _from_the_top(thread)]
     if started_at_top:

@@ -192,7 +192,7 @@ class _Reader:
             info = self._writers.get(key) or self._writer(key)
             info.lines += calls
             info.last_call_line = last
-        dumps = self._stacks.finish()
+        dumps = self._stacks.finish(complete=complete)
         for dump in dumps:
             if (key := writer_key(dump.line)) not in self._writers:
                 self._writer(key).note(dump.line)

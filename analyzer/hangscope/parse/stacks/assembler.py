@@ -51,6 +51,11 @@ class StackAssembler:
             return None
         return self._feed_open(self._open, line, text)
 
+    @property
+    def open_dump(self) -> ProcessDump | None:
+        """The dump that the next line may still belong to."""
+        return self._builder.dump if self._open is not None else None
+
     def flush(self) -> None:
         """Ends the input."""
         if self._open is not None:

@@ -15,6 +15,10 @@ from hangscope.sources.stamps import moment
 # torch's debug server names its files so (2.9 on), and so do people
 _TIME_IN_NAME = re.compile(r"(?<!\d)(20\d\d)-?(\d\d)-?(\d\d)[_T-](\d\d)[:-]?(\d\d)[:-]?(\d\d)(?!\d)")
 
+_FIRST_FRAMES = frozenset(
+    {"<module>", "_bootstrap", "_run_module_as_main", "_shutdown", "_start", "start_thread", "clone", "clone3"}
+)
+
 
 def placed(line: Line, dump: ProcessDump) -> Line:
     """A line of a dump, with what is known about the process that it is of."""
@@ -48,9 +52,15 @@ class StackReader:
             assembler = self._assemblers[stream] = StackAssembler(self._shelf)
         return assembler.feed(line)
 
-    def finish(self) -> list[ProcessDump]:
-        """Ends the input; gives its dumps, in file order."""
+    def finish(self, *, complete: bool = True) -> list[ProcessDump]:
+        """Ends the input; gives its dumps, in file order.
+
+        Args:
+            complete: the input's last line has its newline; a dump at the end of one without may be cut.
+        """
         for assembler in self._assemblers.values():
+            if not complete and (dump := assembler.open_dump) is not None:
+                dump.cut = not _reaches_the_start(dump)
             assembler.flush()
         dumps = [dump for dump in self._shelf.dumps if dump.threads or dump.error]
         dumps.sort(key=lambda dump: dump.line.number)
@@ -61,6 +71,12 @@ class StackReader:
                 dump.time = when
         _part_processes(dumps)
         return dumps
+
+
+def _reaches_the_start(dump: ProcessDump) -> bool:
+    """Whether the last thread has the frame that threads and programs begin with."""
+    frames = dump.threads[-1].frames if dump.threads else ()
+    return bool(frames) and frames[-1].function.rpartition(".")[2].strip("()") in _FIRST_FRAMES
 
 
 def _share_folded(dumps: list[ProcessDump]) -> None:
