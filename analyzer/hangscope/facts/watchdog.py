@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 
 from hangscope.align.job import Job
 from hangscope.facts import FactKind
@@ -186,9 +185,8 @@ def _apart(group: GroupProgress, seq: int, here: dict[int, Waiting]) -> Fact | N
     tie = len(further) == len(here)
     odd = tuple(sorted(here)) if len(here) <= len(further) else further
     others = {rank: group.waiting[rank] for rank in further}
-    fields: dict[str, Value] = {"missing": tuple(sorted(here)), "further": further, "tie": tie}
-    fact = _fact("watchdog_counts_apart", group, seq, here | others, odd, fields=fields)
-    return replace(fact, fields=fact.fields | {"arrived": tuple(sorted(here))})
+    fields: dict[str, Value] = {"arrived": tuple(sorted(here)), "further": further, "tie": tie}
+    return _fact("watchdog_counts_apart", group, seq, here | others, odd, fields=fields)
 
 
 def _ahead(group: GroupProgress) -> Iterator[Fact]:
