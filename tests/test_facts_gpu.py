@@ -79,7 +79,7 @@ def test_units_of_nvlink_say_what_harms(
         (12028, "Non-fatal", True),
         (12028, "Fatal", False),
         (99999, "Fatal", False),
-        (99999, "", None),
+        (99999, "", True),
         (24001, "Non-fatal", None),
     ],
 )
