@@ -1,46 +1,48 @@
-"""Says what to do next: the verdict's remedies, then what to collect so that a next look sees more."""
+"""Says what to do next: the verdict's remedies, and what to collect so that a next look sees more."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
 
-from hangscope.align.versions import Version
-from hangscope.diagnose.catalogue import INSUFFICIENT_EVIDENCE, NO_FAULT_FOUND, causes
-from hangscope.model import Event, Finding, NextStep, Role
+from hangscope.align.launch import KUBERNETES
+from hangscope.diagnose.catalogue import INSUFFICIENT_EVIDENCE, NO_FAULT_FOUND
+from hangscope.diagnose.settings import in_order
+from hangscope.model import Finding, NextStep, Role
+from hangscope.report.collect import rendezvous_of, what_to_collect
 from hangscope.report.inputs import DiagnosisView, JobView
-from hangscope.report.rank_states import listed_ranks
-from hangscope.report.spans import fold_hosts, rank_words
+from hangscope.report.pieces import Piece, decides, piece_of, suspects_of
+from hangscope.report.reach import Reach, is_name
 
 _MOST_STEPS = 8
 _SURE = 0.8
+_LIKELY = 0.5
 
 _A_PID = re.compile(r"(?<![\w$])PID\b")
 _TOLD_PID = re.compile(r"\b(?:pid|[Pp]rocess) (\d+)\b")
-_ONE_COMMAND = re.compile(r"[\w\s./:,=@%+-]+")
-_IN_QUOTES = re.compile(r'["$`\\!]')
-
-# How each launcher keeps one log a rank. torchrun takes the spelling with an underscore in every version.
-_LOG_A_RANK = {
-    "torchrun": "torchrun --log_dir logs --tee 3 ...",
-    "srun": "srun --output=logs/%j-%t.log ...",
-    "mpirun": "mpirun --output-filename logs ...",
-    "deepspeed": "deepspeed --enable_each_rank_log logs ...",
-}
+_PLAIN_STACK = re.compile(r"py-spy dump (?:--native )?--pid \S+")
 
 
 def advise(job: JobView, diagnosis: DiagnosisView) -> tuple[NextStep, ...]:
-    """The most useful first, none twice, and few enough to be read."""
+    """The most useful first, none twice, and few enough to be read.
+
+    A verdict that is not sure comes with what to collect next. What is likely is tried first, and what cannot be told
+    is asked first.
+    """
     verdict = diagnosis.verdict
-    steps = [NextStep(remedy.text, _with_pid(remedy.command, job, verdict)) for remedy in verdict.remedies]
-    if _is_open(verdict):
-        # ranks that a launch never made have neither logs nor stacks
-        if causes()[verdict.cause].family != "launch":
-            steps += (*_missing_logs(job), *_live_stacks(job, verdict))
-        steps += (*_more_words(job), *_recorder(job))
-    commands = {step.command for step in steps[: len(verdict.remedies)]}
-    fresh = [step for step in steps[len(verdict.remedies) :] if step.command is None or step.command not in commands]
-    return tuple(dict.fromkeys([*steps[: len(verdict.remedies)], *fresh]))[:_MOST_STEPS]
+    remedies = [(piece_of(remedy.command, remedy.text), remedy) for remedy in in_order(verdict.remedies)]
+    if not _is_open(verdict):
+        return _few([NextStep(remedy.text, _fill_in(remedy.command, job, verdict)) for _, remedy in remedies])
+    tried = [
+        (piece, NextStep(remedy.text, _fill_in(remedy.command, job, verdict), _decides(piece, job, verdict)))
+        for piece, remedy in remedies
+    ]
+    collected = what_to_collect(job, verdict)
+    if verdict.cause == INSUFFICIENT_EVIDENCE or verdict.role is Role.SYMPTOM or verdict.confidence < _LIKELY:
+        there = {piece for piece, _ in collected if piece is not None}
+        further = [step for piece, step in tried if not (piece in there and _is_plain(step))]
+        return _few([*(step for _, step in collected), *further])
+    there = {piece for piece, _ in tried if piece is not None}
+    return _few([*(step for _, step in tried), *(step for piece, step in collected if piece not in there)])
 
 
 def _is_open(verdict: Finding) -> bool:
@@ -50,89 +52,60 @@ def _is_open(verdict: Finding) -> bool:
     return verdict.cause == INSUFFICIENT_EVIDENCE or verdict.role is Role.SYMPTOM or verdict.confidence < _SURE
 
 
-def _missing_logs(job: JobView) -> Iterator[NextStep]:
-    seen = {rank for rank, process in job.ranks.items() if process.line_count}
-    absent = [rank for rank in listed_ranks(job) if rank not in seen]
-    command = _LOG_A_RANK.get(job.launcher or "")
-    if absent and seen:
-        hosts = sorted({process.host for rank in absent if (process := job.ranks.get(rank)) and process.host})
-        where = f" ({fold_hosts(hosts)})" if hosts else ""
-        yield NextStep(f"Add the logs of {rank_words(absent, most=40)}{where}; none was given.", command)
-    elif not seen:
-        text = "No line says which rank wrote it: give the log of every rank, a file each."
-        yield NextStep(text, command)
-    for source in job.sources:
-        if source.error is not None:
-            yield NextStep(f"Make {source.file} readable: {source.error}.")
-            break
+def _few(steps: list[NextStep]) -> tuple[NextStep, ...]:
+    """None twice; what says the same with one command is one."""
+    seen: set[str] = set()
+    kept = []
+    for step in dict.fromkeys(steps):
+        if step.command is None or step.command not in seen:
+            kept.append(step)
+        seen.add(step.command or "")
+    return tuple(kept[:_MOST_STEPS])
 
 
-def _live_stacks(job: JobView, verdict: Finding) -> Iterator[NextStep]:
-    """Who is still there can be asked directly; the ranks that did not come know most."""
-    suspect = _suspect(job, verdict)
-    if suspect is None and any("py-spy" in (remedy.command or "") for remedy in verdict.remedies):
-        return
-    command = _with_pid("py-spy dump --native --pid PID", job, verdict)
-    who = "every rank" if suspect is None else f"rank {suspect}"
-    yield NextStep(f"While it still hangs, take the stack of {who}, and give it to hangscope with the logs.", command)
+def _decides(piece: Piece | None, job: JobView, verdict: Finding) -> str | None:
+    return None if piece is None else decides(piece, job, verdict)
 
 
-def _suspect(job: JobView, verdict: Finding) -> int | None:
-    """The most suspect rank whose process is known."""
-    suspects = [*verdict.ranks, *(rank for stuck in job.stuck for rank in (*stuck.missing, *stuck.arrived))]
-    return next((rank for rank in suspects if (process := job.ranks.get(rank)) and process.pid is not None), None)
+def _is_plain(step: NextStep) -> bool:
+    """It asks for no more than the step that collects the same kind of evidence does."""
+    command = step.command or ""
+    return piece_of(command) is not Piece.STACKS or bool(_PLAIN_STACK.search(command))
 
 
-def _with_pid(command: str | None, job: JobView, verdict: Finding) -> str | None:
-    """A command about one process, with the pid and the host of the most suspect rank when they are known."""
-    if command is None or not _A_PID.search(command):
-        return command
-    rank = _suspect(job, verdict)
-    # a finding about a child of a rank, or about a process of unknown rank, says in its title which one it means
+def _fill_in(command: str | None, job: JobView, verdict: Finding) -> str | None:
+    """A remedy's command with the names of this job in it, written so that it runs where it has to."""
+    if command is None:
+        return None
+    reach = Reach(job.launch)
+    address, port = rendezvous_of(job)
+    if address is not None and port is not None:
+        command = re.sub(r"\bMASTER_ADDR MASTER_PORT\b", f"{address} {port}", command)
+    command = re.sub(r"\bJOBID\b", reach.job_id, command)
+    if job.launch.platform == KUBERNETES:
+        # the same question to whoever scheduled it
+        command = re.sub(r"\b(?:sacct|sinfo)\b[^;|]*", "kubectl describe pod POD", command)
+    if len(verdict.hosts) == 1 and is_name(verdict.hosts[0]):
+        command = re.sub(r"\b(ping|ssh) HOST\b|\bPOD\b", lambda found: _named(found[1], verdict.hosts[0]), command)
+    if not _A_PID.search(command):
+        return reach.for_finding(verdict.hosts, command)
+    pid, host = _process(job, verdict)
+    return command if pid is None else reach.on(host, _A_PID.sub(pid, command))
+
+
+def _named(program: str | None, host: str) -> str:
+    return f"{program} {host}" if program else host
+
+
+def _process(job: JobView, verdict: Finding) -> tuple[str | None, str | None]:
+    """The pid and the host of the process that the verdict is about; (None, None) when they are not known."""
     told = _TOLD_PID.search(verdict.title)
+    # a finding about a child of a rank, or about a process of unknown rank, says in its title which one it means
     if told and not verdict.ranks:
-        pid, host = told[1], verdict.hosts[0] if len(verdict.hosts) == 1 else None
-    elif rank is not None:
-        pid, host = told[1] if told else str(job.ranks[rank].pid), job.ranks[rank].host
-    else:
-        return command
-    ready = _A_PID.sub(pid, command)
-    if host is None or not re.fullmatch(r"[\w.-]+", host):
-        return ready
-    # of a pipe, all of it has to run over there, not only what stands before the first sign
-    remote = ready if _ONE_COMMAND.fullmatch(ready) else f'"{ready}"'
-    return ready if remote != ready and _IN_QUOTES.search(ready) else f"ssh {host} {remote}"
-
-
-def _more_words(job: JobView) -> Iterator[NextStep]:
-    if not any(_is_nccl_info(process.events) for process in job.processes):
-        setting = "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET,ENV,COLL NCCL_DEBUG_FILE=nccl.%h.%p.log"
-        yield NextStep("Next time, let NCCL say what it does, in files of its own.", f"export {setting}")
-    elif job.lost_tails:
-        text = "NCCL's lines stop in the middle of a buffer: have it write files of its own, which lose nothing."
-        yield NextStep(text, "export NCCL_DEBUG_FILE=nccl.%h.%p.log")
-    if job.lost_tails:
-        first = min(job.lost_tails)
-        text = f"The last lines of {first} are lost, they were still in a buffer: run Python unbuffered."
-        yield NextStep(text, "export PYTHONUNBUFFERED=1")
-
-
-def _is_nccl_info(events: Iterable[Event]) -> bool:
-    return any(event.line.header == "nccl" and event.line.level == "INFO" for event in events)
-
-
-def _recorder(job: JobView) -> Iterator[NextStep]:
-    """The flight recorder exists from torch 2.2 on, and its buffer is on by itself from 2.11 on."""
-    version = _release(job.versions.torch)
-    if version is None or not (2, 2) <= version < (2, 11):
-        return
-    settings = "TORCH_NCCL_TRACE_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1 TORCH_NCCL_DEBUG_INFO_TEMP_FILE=fr_rank_"
-    yield NextStep(
-        "Next time, keep a flight recorder: at a timeout, every rank writes its last calls.", f"export {settings}"
-    )
-
-
-def _release(version: Version) -> tuple[int, int] | None:
-    """Major and minor number; None when unknown or when ranks differ."""
-    found = re.match(r"(\d+)\.(\d+)", version) if isinstance(version, str) else None
-    return (int(found[1]), int(found[2])) if found else None
+        return told[1], verdict.hosts[0] if len(verdict.hosts) == 1 else None
+    arrived = (rank for stuck in job.stuck for rank in stuck.arrived)
+    for rank in (*suspects_of(job, verdict), *arrived):
+        process = job.ranks.get(rank)
+        if process is not None and process.pid is not None:
+            return told[1] if told else str(process.pid), process.host
+    return None, None

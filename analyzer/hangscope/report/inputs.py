@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from hangscope.align.launch import Launch
 from hangscope.align.stacks import Stacks
 from hangscope.align.versions import Versions
 from hangscope.model import Event, Evidence, Finding, Line, SourceRecord
@@ -69,6 +70,10 @@ class JobView(Protocol):
     def hosts(self) -> tuple[str, ...]: ...
     @property
     def launcher(self) -> str | None: ...
+    @property
+    def launch(self) -> Launch: ...
+    @property
+    def without_nccl(self) -> bool: ...
     @property
     def versions(self) -> Versions: ...
     @property
