@@ -16,6 +16,28 @@ ORDER = 3
 
 BUILT_IN = ("Socket", "IB")
 _ADDRESS_KINDS = ("bootstrap_interface", "net_interface", "ib_devices")
+VIRTUAL = (
+    "docker",
+    "virbr",
+    "br-",
+    "veth",
+    "lo",
+    "cni",
+    "flannel",
+    "podman",
+    "lxc",
+    "lxdbr",
+    "vmnet",
+    "vboxnet",
+    "cali",
+    "tunl",
+    "cilium",
+    "weave",
+    "kube-",
+    "nodelocaldns",
+    "dummy",
+)
+"""Beginnings of the names of bridges and tunnels that end inside a host."""
 _DEVICE = re.compile(r"(?:\[\d+\]=?)?(?P<name>[A-Za-z][\w.+\-]*):(?P<port>\d+)/(?P<layer>[A-Za-z]+)")
 
 
@@ -23,7 +45,7 @@ def compare(job: Job) -> Iterator[Comparison]:
     """A comparison an aspect."""
     holders = Holders(job)
     found = (
-        compared(TOPIC, "interface", _interfaces(holders), must_agree=False),
+        compared(TOPIC, "interface", _interfaces(holders), must_agree=any(map(is_virtual, chosen_interfaces(job)))),
         compared(TOPIC, "network of the interface", _networks(holders), must_agree=False),
         compare_devices(job),
         compared(TOPIC, "names of HCAs", _device_names(holders), must_agree=False),
@@ -71,6 +93,12 @@ def chosen_interfaces(job: Job) -> list[Event]:
     for event in job.events.of(*_ADDRESS_KINDS):
         found.setdefault(id(job.process_of(event)), event)
     return list(found.values())
+
+
+def is_virtual(event: Event) -> bool:
+    """Whether the interface of such a line ends inside its host: a bridge of containers or machines, or loopback."""
+    name, address = str(event.fields.get("interface", "")), str(event.fields.get("address", ""))
+    return name.startswith(VIRTUAL) or address.startswith("127.") or address == "::1"
 
 
 def _interfaces(holders: Holders) -> list[Said]:
