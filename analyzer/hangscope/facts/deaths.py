@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from hangscope.align.job import Job
 from hangscope.facts import FactKind
 from hangscope.facts.collect import evidence_of
+from hangscope.facts.one_node import is_one_node
 from hangscope.model import Event, Fact, Value
 
 KINDS = {
@@ -55,6 +56,7 @@ _KINDS = {
     "mpi_rank_exited": "mpirun",
     "mpi_signal_detail": "Open MPI",
     "spawn_exit": "multiprocessing.spawn",
+    "launched_child_ended": "the launcher",
     "deepspeed_exit": "DeepSpeed's launcher",
     "lightning_child_ended": "Lightning",
     "kube_exit_code": "Kubernetes",
@@ -270,6 +272,9 @@ def _of_others(job: Job) -> Iterator[Death]:
             base.host = str(event.fields.get("node") or "") or base.host
             _complete(base, event, tails)
             base.first = True
+        if event.kind == "launched_child_ended":
+            base.local_rank = event.number("local_rank")
+            base.first = True
         if event.kind == "spawn_exit":
             base.rank = event.number("spawn_index") if len(job.hosts) <= 1 else None
             base.first = True
@@ -310,11 +315,14 @@ def _complete(death: Death, event: Event, tails: Iterable[Event]) -> None:
 def _join(deaths: Iterable[Death], job: Job) -> list[Death]:
     """One death a process: reports with the same pid, else the same rank, else the same host and local rank."""
     by_pid = {process.pid: process for process in job.processes if process.pid is not None and process.rank is not None}
+    one_node = is_one_node(job)
     joined: list[Death] = []
     index: dict[tuple[str, int], list[Death]] = {}
     for death in sorted(deaths, key=lambda d: (d.rank is None, d.pid is None)):
         if death.rank is None and death.pid in by_pid:
             death.rank = by_pid[death.pid].rank
+        if death.rank is None and one_node:
+            death.rank = death.local_rank
         keys = [("pid", death.pid), ("rank", death.rank), ("local", death.local_rank)]
         known = next(
             (
