@@ -7,7 +7,7 @@ import io
 import pytest
 
 from hangscope.align.job import Job, align
-from hangscope.facts import cuda_place, environment, hosts, init_checks, network, verbs, versions
+from hangscope.facts import cuda_place, environment, hosts, init_checks, interfaces, network, verbs, versions
 from hangscope.model import Fact
 from hangscope.parse.reader import read_stream
 
@@ -93,7 +93,7 @@ def test_a_bridge_against_a_real_interface_blames_the_bridge() -> None:
     text = said(0, "Bootstrap: Using eth0:10.0.0.1<0>", start(0)) + said(
         2, "Bootstrap: Using docker0:172.17.0.1<0>", start(2)
     )
-    fact = only(list(network.find(job_of(text))), "interface_is_virtual")
+    fact = only(list(interfaces.find(job_of(text))), "interface_is_virtual")
     assert (fact.fields["interface"], fact.hosts, fact.ranks) == ("docker0", ("node02",), (2,))
 
 

@@ -9,6 +9,7 @@ from hangscope.align.job import Job
 from hangscope.facts import FactKind
 from hangscope.facts.collect import evidence_of
 from hangscope.model import Evidence, Fact, Line
+from hangscope.parse.complaints import KIND as COMPLAINT
 
 KINDS = {
     "job_ended_well": FactKind(("ended", "size"), "Every rank that left lines destroyed its communicators in order."),
@@ -34,10 +35,11 @@ def find(job: Job) -> Iterator[Fact]:
     size = job.world_size or len(world)
     silent = job.silent_ranks()
     if job.ranks and silent and len(job.ranks) < _FEW * size:
-        known = tuple(sorted(job.ranks))
-        yield Fact("ranks_without_evidence", {"known": known, "size": size}, (), (), "", silent)
+        seen = tuple(sorted(job.ranks))
+        yield Fact("ranks_without_evidence", {"known": seen, "size": size}, (), (), "", silent)
     lines = sum(record.lines for record in job.sources)
-    if lines and not len(job.events) and not job.stuck and not job.recordings.ranks and not job.stacks.positions:
+    known = any(event.kind != COMPLAINT for event in job.events) or job.recordings.ranks or job.stacks.positions
+    if lines and not known and not job.stuck:
         yield Fact("nothing_recognized", {"lines": lines})
     yield from _said_done(job)
     if not world or job.stuck or silent:

@@ -1,11 +1,10 @@
-"""Facts about interfaces that cannot reach each other, and about whose connection was lost.
+"""Facts about connections: whose was lost, which never came about.
 
 NCCL names a peer by address: the lines in which a host says which interface it uses tell whose address that is.
 """
 
 from __future__ import annotations
 
-import ipaddress
 from collections import defaultdict
 from collections.abc import Iterator
 
@@ -13,17 +12,11 @@ from hangscope.align.job import Job
 from hangscope.align.process import Process
 from hangscope.facts import FactKind
 from hangscope.facts.collect import evidence_of
+from hangscope.facts.comparisons.network import chosen_interfaces, is_virtual
 from hangscope.facts.majority import hosts_of, ranks_of
 from hangscope.model import Event, Fact, Value
 
 KINDS = {
-    "interface_is_virtual": FactKind(
-        ("interface", "address", "expected"),
-        "A host of a job with several hosts uses an interface that ends inside that host.",
-    ),
-    "interface_subnet_differs": FactKind(
-        ("interface", "address", "expected"), "Hosts use interfaces of different names and different networks."
-    ),
     "peer_connection_lost": FactKind(
         ("peer", "error", "witnesses"), "A connection to this peer broke; its host is told by the peer's address."
     ),
@@ -42,23 +35,6 @@ KINDS = {
         "Connections to this address never came about; its host is told by the address.",
     ),
 }
-_ADDRESS_KINDS = ("bootstrap_interface", "net_interface", "ib_devices")
-_VIRTUAL = (
-    "docker",
-    "virbr",
-    "br-",
-    "veth",
-    "lo",
-    "cni",
-    "flannel",
-    "podman",
-    "lxc",
-    "lxdbr",
-    "vmnet",
-    "vboxnet",
-    "cali",
-    "tunl",
-)
 # A process that dies gives "reset", "broken pipe" or a closed connection; these come from the network itself.
 _CUT = (
     "Software caused connection abort",
@@ -73,12 +49,8 @@ _DONE = frozenset({"comm_init_complete", "connected"})
 
 
 def find(job: Job) -> Iterator[Fact]:
-    """Facts about interfaces first, then about connections."""
-    chosen = _chosen_interfaces(job)
-    if len({event.host for event in chosen if event.host}) > 1:
-        yield from _virtual(job, chosen)
-        yield from _subnets(job, chosen)
-    owners = _owners(chosen, job)
+    """What became of connections."""
+    owners = _owners(chosen_interfaces(job), job)
     yield from _lost(job, owners)
     yield from _cut(job)
     yield from _not_reached(job, owners)
@@ -86,89 +58,12 @@ def find(job: Job) -> Iterator[Fact]:
     yield from _unanswered(job)
 
 
-def _chosen_interfaces(job: Job) -> list[Event]:
-    """Each process's line about the interface of its bootstrap."""
-    found: dict[int, Event] = {}
-    for event in job.events.of(*_ADDRESS_KINDS):
-        found.setdefault(id(job.process_of(event)), event)
-    return list(found.values())
-
-
-def _virtual(job: Job, chosen: list[Event]) -> Iterator[Fact]:
-    """Bridges and loopback: on some hosts against others, or loopback everywhere."""
-    odd = [event for event in chosen if _is_virtual(event)]
-    usual = [event for event in chosen if not _is_virtual(event)]
-    expected = str(usual[0].fields.get("interface", "")) if usual else ""
-    by_choice: dict[tuple[str, str], list[Event]] = defaultdict(list)
-    for event in odd:
-        by_choice[str(event.fields.get("interface")), str(event.fields.get("address"))].append(event)
-    for (interface, address), events in sorted(by_choice.items()):
-        members = [job.process_of(event) for event in events]
-        lines = [evidence_of(event, f"{interface} ends inside this host") for event in events[:4]]
-        lines += [evidence_of(event, "this setting chose it") for event in _settings_of(members)[:2]]
-        lines += [evidence_of(event, "this host uses an interface that others can reach") for event in usual[:2]]
-        fields = {"interface": interface, "address": address, "expected": expected}
-        hosts = hosts_of(members) if usual else ()
-        affected = ranks_of([job.process_of(event) for event in usual])
-        yield Fact(
-            "interface_is_virtual", fields, ranks_of(members) if usual else (), hosts, "", affected, None, tuple(lines)
-        )
-
-
-def _settings_of(processes: list[Process]) -> list[Event]:
-    return [
-        event
-        for process in processes
-        for event in process.events
-        if event.kind == "nccl_setting" and event.fields.get("name") == "NCCL_SOCKET_IFNAME"
-    ]
-
-
-def _is_virtual(event: Event) -> bool:
-    return str(event.fields.get("interface", "")).startswith(_VIRTUAL) or str(
-        event.fields.get("address", "")
-    ).startswith(("127.", "::1"))
-
-
-def _subnets(job: Job, chosen: list[Event]) -> Iterator[Fact]:
-    """Interfaces of different names in different networks; nodes in several subnets with one name are usual."""
-    by_choice: dict[tuple[str, str], list[Event]] = defaultdict(list)
-    for event in chosen:
-        network = _network(str(event.fields.get("address", "")))
-        if network and not _is_virtual(event):
-            by_choice[str(event.fields.get("interface", "")), network].append(event)
-    names = {name for name, _ in by_choice}
-    networks = {network for _, network in by_choice}
-    if len(names) < 2 or len(networks) < 2:
-        return
-    hosts_in = {key: {event.host for event in events} for key, events in by_choice.items()}
-    expected, *odd = sorted(by_choice, key=lambda key: (-len(hosts_in[key]), key))
-    for key in odd:
-        events = by_choice[key]
-        members = [job.process_of(event) for event in events]
-        # With two hosts there is no majority: nobody is blamed.
-        is_clear = len(hosts_in[expected]) > len(hosts_in[key])
-        lines = [evidence_of(event, f"{key[0]}, network {key[1]}") for event in events[:3]]
-        lines += [evidence_of(event, f"{expected[0]}, network {expected[1]}") for event in by_choice[expected][:3]]
-        fields = {"interface": key[0], "address": str(events[0].fields.get("address", "")), "expected": expected[0]}
-        ranks, hosts = (ranks_of(members), hosts_of(members)) if is_clear else ((), ())
-        yield Fact("interface_subnet_differs", fields, ranks, hosts, "", (), None, tuple(lines))
-
-
-def _network(address: str) -> str:
-    """The /16 of an IPv4 address (nodes of one cluster often sit in several /24), "" when it is none."""
-    try:
-        return str(ipaddress.ip_network(f"{address}/16", strict=False)) if ":" not in address else ""
-    except ValueError:
-        return ""
-
-
 def _owners(chosen: list[Event], job: Job) -> dict[str, list[Process]]:
     """Address or host name -> processes there."""
     owners: dict[str, list[Process]] = defaultdict(list)
     for event in chosen:
         process = job.process_of(event)
-        if not _is_virtual(event):
+        if not is_virtual(event):
             owners[str(event.fields.get("address", ""))].append(process)
     for process in job.processes:
         if process.host:

@@ -12,6 +12,7 @@ from hangscope.parse.advice import AdviceSkipper
 from hangscope.parse.blocks import BlockReader
 from hangscope.parse.bulk import CALL_KIND, MARK, CallReader
 from hangscope.parse.columns import WriterKey, writer_key
+from hangscope.parse.complaints import Complaints
 from hangscope.parse.formats import find_format
 from hangscope.parse.source import RESTART_KINDS, ParsedSource, WriterInfo
 from hangscope.parse.stacks import StackReader, placed
@@ -63,6 +64,7 @@ class _Reader:
         self._begun: set[WriterKey] = set()
         self._events: list[Event] = []
         self._blocks = BlockReader(self._events)
+        self._complaints = Complaints(self._events)
         self._advice = AdviceSkipper()
         self._unrecognized = 0
         self._lines = 0
@@ -128,8 +130,9 @@ class _Reader:
         matches = self._grammars.parse(text) if text else []
         for grammar, match in matches:
             self._take_match(grammar.source, match.kind, match.fields, line, key)
-        if not matches and line.header in _KNOWN_HEADERS and text:
-            self._unrecognized += 1
+        if not matches and text:
+            self._unrecognized += line.header in _KNOWN_HEADERS
+            self._complaints.take(line, key)
         if line.header != "nccl":
             self._assemble(line)
 

@@ -1,0 +1,75 @@
+"""Finds warnings and errors that one rank, or the ranks of one host, alone printed, of many."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from hangscope.align.job import Job
+from hangscope.align.process import Process
+from hangscope.facts.collect import evidence_of
+from hangscope.model import ComparedValue, Comparison, Event
+from hangscope.parse.complaints import KIND, is_complaint, template_of
+
+TOPIC = "messages"
+ORDER = 7
+
+_MANY = 3
+"""Fewer ranks, or hosts, are no many of which one stands out."""
+_MOST = 20
+_SERIOUS = frozenset({"ERROR", "CRITICAL", "E", "F", "ATTN", "ABORT"})
+_NATIVE = frozenset({"nccl", "c10"})
+
+
+def compare(job: Job) -> Iterator[Comparison]:
+    """A comparison for each wording that one rank or host alone printed: who did, and who did not."""
+    speaking = [p for p in job.processes if p.rank is not None and p.line_count]
+    ranks = {p.rank for p in speaking if p.rank is not None}
+    if len(ranks) < _MANY:
+        return
+    by_template: dict[str, list[Event]] = defaultdict(list)
+    for event in job.events:
+        if event.kind == KIND or (event.line.level and is_complaint(event.line)):
+            by_template[str(event.fields.get("template") or template_of(event.line.text))].append(event)
+    hosts = {p.host for p in speaking if p.host}
+    found = []
+    for template, events in by_template.items():
+        printed = [job.process_of(event) for event in events]
+        if _stands_out(printed, hosts) and not _is_of_the_main_rank(printed, events):
+            found.append((template, events))
+    for template, events in sorted(found, key=lambda one: _weight(one[1][0]))[:_MOST]:
+        yield _comparison(job, template, events, ranks)
+
+
+def _stands_out(printed: list[Process], hosts: set[str]) -> bool:
+    """One rank, or several of one host of many; a writer of unknown rank may be any of them."""
+    ranks = {p.rank for p in printed}
+    if None in ranks:
+        return False
+    return len(ranks) == 1 or (len(hosts) >= _MANY and len({p.host for p in printed}) == 1 and printed[0].host in hosts)
+
+
+def _is_of_the_main_rank(printed: list[Process], events: list[Event]) -> bool:
+    """What programs let rank 0 alone say is no sign of anything; libraries let every rank speak."""
+    return all(p.rank == 0 for p in printed) and not all(event.line.header in _NATIVE for event in events)
+
+
+def _weight(event: Event) -> tuple[bool, bool, float, str, int]:
+    line = event.line
+    return (line.level not in _SERIOUS, line.time is None, line.time or 0.0, line.file, line.number)
+
+
+def _comparison(job: Job, template: str, events: list[Event], ranks: set[int]) -> Comparison:
+    own = tuple(sorted({rank for event in events if (rank := job.process_of(event).rank) is not None}))
+    on = tuple(sorted({host for event in events if (host := job.process_of(event).host)}))
+    rest = tuple(sorted(ranks - set(own)))
+    shown = evidence_of(events[0], "no other rank printed this")
+    return Comparison(
+        TOPIC,
+        template,
+        must_agree=False,
+        values=(
+            ComparedValue("printed", own, on, (), len(own), shown),
+            ComparedValue("not printed", rest, (), (), len(rest), None),
+        ),
+    )
