@@ -9,11 +9,13 @@ from hangscope.diagnose.catalogue import INSUFFICIENT_EVIDENCE, NO_FAULT_FOUND
 from hangscope.diagnose.settings import in_order
 from hangscope.model import Finding, NextStep, Role
 from hangscope.report.collect import rendezvous_of, what_to_collect
+from hangscope.report.given_settings import steps_about_settings
 from hangscope.report.inputs import DiagnosisView, JobView
 from hangscope.report.pieces import Piece, decides, piece_of, suspects_of
 from hangscope.report.reach import Reach, is_name
 
 _MOST_STEPS = 8
+_ABOUT_SETTINGS = 2
 _SURE = 0.8
 _LIKELY = 0.5
 
@@ -26,12 +28,17 @@ def advise(job: JobView, diagnosis: DiagnosisView) -> tuple[NextStep, ...]:
     """The most useful first, none twice, and few enough to be read.
 
     A verdict that is not sure comes with what to collect next. What is likely is tried first, and what cannot be told
-    is asked first.
+    is asked first. Settings that have no effect as they are stand at the end, but always stand there.
     """
     verdict = diagnosis.verdict
+    settings = [] if verdict.cause == NO_FAULT_FOUND else list(steps_about_settings(job))[:_ABOUT_SETTINGS]
+    return _few(_steps(job, verdict), settings)
+
+
+def _steps(job: JobView, verdict: Finding) -> list[NextStep]:
     remedies = [(piece_of(remedy.command, remedy.text), remedy) for remedy in in_order(verdict.remedies)]
     if not _is_open(verdict):
-        return _few([NextStep(remedy.text, _fill_in(remedy.command, job, verdict)) for _, remedy in remedies])
+        return [NextStep(remedy.text, _fill_in(remedy.command, job, verdict)) for _, remedy in remedies]
     tried = [
         (piece, NextStep(remedy.text, _fill_in(remedy.command, job, verdict), _decides(piece, job, verdict)))
         for piece, remedy in remedies
@@ -39,10 +46,12 @@ def advise(job: JobView, diagnosis: DiagnosisView) -> tuple[NextStep, ...]:
     collected = what_to_collect(job, verdict)
     if verdict.cause == INSUFFICIENT_EVIDENCE or verdict.role is Role.SYMPTOM or verdict.confidence < _LIKELY:
         there = {piece for piece, _ in collected if piece is not None}
-        further = [step for piece, step in tried if not (piece in there and _is_plain(step))]
-        return _few([*(step for _, step in collected), *further])
+        further = [(piece, step) for piece, step in tried if not (piece in there and _is_plain(step))]
+        # stacks are gone when the job is ended, all else can wait
+        urgent = [step for piece, step in further if piece is Piece.STACKS and piece not in there]
+        return [*urgent, *(step for _, step in collected), *(step for _, step in further if step not in urgent)]
     there = {piece for piece, _ in tried if piece is not None}
-    return _few([*(step for _, step in tried), *(step for piece, step in collected if piece not in there)])
+    return [*(step for _, step in tried), *(step for piece, step in collected if piece not in there)]
 
 
 def _is_open(verdict: Finding) -> bool:
@@ -52,15 +61,15 @@ def _is_open(verdict: Finding) -> bool:
     return verdict.cause == INSUFFICIENT_EVIDENCE or verdict.role is Role.SYMPTOM or verdict.confidence < _SURE
 
 
-def _few(steps: list[NextStep]) -> tuple[NextStep, ...]:
-    """None twice; what says the same with one command is one."""
+def _few(steps: list[NextStep], last: list[NextStep]) -> tuple[NextStep, ...]:
+    """None twice, and no command twice; room is kept for the last ones."""
     seen: set[str] = set()
     kept = []
     for step in dict.fromkeys(steps):
         if step.command is None or step.command not in seen:
             kept.append(step)
         seen.add(step.command or "")
-    return tuple(kept[:_MOST_STEPS])
+    return (*kept[: _MOST_STEPS - len(last)], *last)
 
 
 def _decides(piece: Piece | None, job: JobView, verdict: Finding) -> str | None:

@@ -6,6 +6,7 @@ import hangscope
 from hangscope.model import CollectiveState, Comparison, InferredVersion, JobInfo, Report
 from hangscope.report.advice import advise
 from hangscope.report.comparisons import with_lone_lines
+from hangscope.report.given_settings import remarks_on_settings
 from hangscope.report.inputs import DiagnosisView, JobView, StuckView
 from hangscope.report.rank_states import find_rank_states
 from hangscope.report.stack_states import find_stack_states, find_stack_tree
@@ -34,7 +35,7 @@ def build_report(job: JobView, diagnosis: DiagnosisView, comparisons: tuple[Comp
         story=tell_story(job, diagnosis),
         next_steps=advise(job, diagnosis),
         sources=job.sources,
-        warnings=tuple(dict.fromkeys(job.warnings)),
+        warnings=tuple(dict.fromkeys([*job.warnings, *(remark.warning for remark in remarks_on_settings(job))])),
         stacks=find_stack_states(job.stacks),
         stack_tree=find_stack_tree(job.stacks),
         comparisons=comparisons,
