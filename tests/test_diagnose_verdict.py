@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from diagnose_samples import make_finding, make_rule
+from hangscope.diagnose.confidence import Gaps
 from hangscope.diagnose.rule import Rule
 from hangscope.diagnose.verdict import Diagnosis, Edge, choose_verdict
 from hangscope.model import Consequence, Finding, Role
@@ -48,7 +49,7 @@ def _watchdog(*, time: float | None = None) -> Finding:
 
 
 def _choose(*findings: Finding, rules: Sequence[Rule] = RULES, coverage: float = 1.0) -> Diagnosis:
-    return choose_verdict(findings, rules, coverage=coverage)
+    return choose_verdict(findings, rules, gaps=Gaps(coverage))
 
 
 def _rules(diagnosis: Diagnosis) -> list[str]:

@@ -69,6 +69,7 @@ def diagnose(job: Job, rules: Sequence[str | Path] = (), facts: Sequence[Fact] |
         facts: the job's facts, when they are at hand already.
     """
     from hangscope.diagnose.check import check_rules
+    from hangscope.diagnose.confidence import Gaps
     from hangscope.diagnose.evaluate import evaluate
     from hangscope.diagnose.kinds import known_kinds
     from hangscope.diagnose.loader import load_rules, load_rules_about
@@ -83,7 +84,8 @@ def diagnose(job: Job, rules: Sequence[str | Path] = (), facts: Sequence[Fact] |
     else:
         base = load_rules_about(frozenset(fact.kind for fact in known))
     findings = evaluate(base, known, job.versions, without_nccl=job.without_nccl)
-    return choose_verdict(findings, base, coverage=coverage(job))
+    clocks = job.clocks if len(job.hosts) > 1 else None
+    return choose_verdict(findings, base, gaps=Gaps(coverage(job), job.lost_tails, clocks))
 
 
 def analyze(

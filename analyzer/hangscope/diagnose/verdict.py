@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from hangscope.diagnose.catalogue import BOOKKEEPING_FAMILY, INSUFFICIENT_EVIDENCE, NO_FAULT_FOUND, causes
+from hangscope.diagnose.confidence import Gaps, confidence_of, is_order_sure
 from hangscope.diagnose.evaluate import unite_evidence
 from hangscope.diagnose.rule import Rule
 from hangscope.model import Consequence, Finding, Remedy, Role
@@ -14,15 +15,10 @@ from hangscope.model import Consequence, Finding, Remedy, Role
 CLEARLY_LATER_S = 5.0
 """A cause may be logged this much later than what it explains: ranks flush their logs, and clocks drift."""
 
-LOWEST_CONFIDENCE, HIGHEST_CONFIDENCE = 0.05, 0.99
-
-_DIRECT_FLOOR, _INFERRED_FLOOR = 0.75, 0.5
-_CONFLICT_FACTOR = 0.8
-
 _TIERS = (90, 80, 60, 40, 20)
 """Weights from which a finding is of a better tier; within a tier other things decide (see `Rule.weight`)."""
 
-_DIRECT_TIER = _TIERS.index(80)
+_MACHINE_TIER, _DIRECT_TIER = _TIERS.index(90), _TIERS.index(80)
 
 _NOTE = "note"
 
@@ -78,7 +74,7 @@ def choose_verdict(
     findings: Iterable[Finding],
     rules: Iterable[Rule],
     *,
-    coverage: float = 1.0,
+    gaps: Gaps | None = None,
     fallback: Finding | None = None,
 ) -> Diagnosis:
     """Orders findings by cause and effect and chooses the root cause.
@@ -88,14 +84,13 @@ def choose_verdict(
     notes; then the tier of the rule's weight decides, then how many findings it
     explains, then the earlier time, the weight itself, and the rule's id.
 
-    Confidence is the rule's own, times a factor for missing evidence (1 at full coverage, falling to 0.75 with none
-    for what a rank, kernel or device says itself, to 0.5 for what is inferred), times 0.8 when an unexplained cause
-    of the same tier contradicts it; then kept between 0.05 and 0.99.
+    Confidence is the rule's own, less what is missing (`confidence_of`): ranks, last lines, clocks that tell which of
+    two causes came first, and agreement when an unexplained cause of the same tier contradicts it.
 
     Args:
         findings: as `evaluate` returns them.
         rules: the rules they come from.
-        coverage: share of the job's ranks whose evidence is there, 0 to 1.
+        gaps: what the evidence lacks; by default nothing.
         fallback: the verdict when there are no findings; by default, insufficient evidence.
     """
     nodes = _merge(findings, {rule.id: rule for rule in rules})
@@ -115,7 +110,7 @@ def choose_verdict(
     findings_out = tuple(
         replace(
             nodes[number].finding,
-            confidence=_confidence(number, nodes, roots, coverage),
+            confidence=_confidence(number, nodes, roots, causes_of, gaps or Gaps()),
             explained_by=_explained_by(number, nodes, causes_of, position),
             explains=tuple(_consequence(nodes[number], nodes[effect]) for effect in effects[number]),
         )
@@ -271,13 +266,23 @@ def _consequence(cause: _Node, effect: _Node) -> Consequence:
     return Consequence(found.cause, found.rule, found.ranks or found.affected_ranks, delay_s)
 
 
-def _confidence(number: int, nodes: Sequence[_Node], roots: Sequence[int], coverage: float) -> float:
+def _confidence(
+    number: int, nodes: Sequence[_Node], roots: Sequence[int], causes_of: Sequence[set[int]], gaps: Gaps
+) -> float:
     node = nodes[number]
-    floor = _DIRECT_FLOOR if node.tier <= _DIRECT_TIER else _INFERRED_FLOOR
-    confidence = node.finding.confidence * (floor + (1 - floor) * min(1.0, max(0.0, coverage)))
-    if number in roots and any(_conflicts(node, nodes[other]) for other in roots if other != number):
-        confidence *= _CONFLICT_FACTOR
-    return round(min(HIGHEST_CONFIDENCE, max(LOWEST_CONFIDENCE, confidence)), 2)
+    rivals = [nodes[other] for other in roots if other != number] if number in roots else []
+    # of two that explain each other, the time may have decided which is the cause
+    turned = [nodes[effect] for effect, found in enumerate(causes_of) if number in found]
+    turned = [other for other in turned if node.finding.cause in other.explains and other.weight == node.weight]
+    equals = [other for other in rivals if _rank_of(other) == _rank_of(node) and other.tier == node.tier]
+    return confidence_of(
+        node.finding,
+        gaps,
+        direct=node.tier <= _DIRECT_TIER,
+        machine=node.tier <= _MACHINE_TIER,
+        contradicted=any(_conflicts(node, other) for other in rivals),
+        order_unsure=not all(is_order_sure(node.finding, other.finding, gaps.clocks) for other in (*equals, *turned)),
+    )
 
 
 def _conflicts(node: _Node, other: _Node) -> bool:
