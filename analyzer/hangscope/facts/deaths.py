@@ -57,6 +57,8 @@ _KINDS = {
     "mpi_signal_detail": "Open MPI",
     "spawn_exit": "multiprocessing.spawn",
     "launched_child_ended": "the launcher",
+    "paddle_container_failed": "Paddle's launcher",
+    "paddle_trainers_aborted": "Paddle's launcher",
     "deepspeed_exit": "DeepSpeed's launcher",
     "lightning_child_ended": "Lightning",
     "kube_exit_code": "Kubernetes",
@@ -264,6 +266,9 @@ def _of_others(job: Job) -> Iterator[Death]:
         if event.kind.startswith("srun"):
             yield from _of_srun(event, base, tasks_are_ranks=tasks_are_ranks)
             continue
+        if event.kind == "paddle_trainers_aborted":
+            yield from _of_paddle(event)
+            continue
         base.signal = base.signal or signal_of_code(base.exitcode)
         base.rank = event.number("exited_rank")
         if base.rank is None:
@@ -297,6 +302,14 @@ def _of_srun(event: Event, base: Death, *, tasks_are_ranks: bool) -> Iterator[De
             said_by=base.said_by,
             evidence=[event],
         )
+
+
+def _of_paddle(event: Event) -> Iterator[Death]:
+    """Paddle's launcher lists the trainers that it found ended with an error; of all of them, none is the first."""
+    ranks = expand_numbers(str(event.fields.get("aborted_ranks", "")).replace(" ", ""))
+    for rank in ranks:
+        first = len(ranks) < (event.number("trainers") or 0)
+        yield Death(rank=rank, first=first, said_by=_KINDS[event.kind], evidence=[event])
 
 
 def _complete(death: Death, event: Event, tails: Iterable[Event]) -> None:

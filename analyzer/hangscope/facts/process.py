@@ -174,7 +174,8 @@ def _without_reason(job: Job, deaths: list[Death]) -> Iterator[Fact]:
     if job.events.has("watchdog_timeout") or any("imed out" in str(event.fields.get("message")) for event in said):
         return
     for death in deaths:
-        if death.first and not death.victim and not death.signal and death.exitcode not in (None, 0):
+        unsaid = death.exitcode is None and death.said_by != "Paddle's launcher"
+        if death.first and not (death.victim or death.signal or death.exitcode == 0 or unsaid):
             process = job.ranks.get(death.rank) if death.rank is not None else None
             if process is None or not any(event.kind == "exception" for event in process.events):
                 yield _of_death("failed_without_reason", death, {"exitcode": death.exitcode})
