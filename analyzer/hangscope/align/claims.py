@@ -21,6 +21,7 @@ TRUST = {
     "group-prefix": 6,
     "mpirun": 5,
     "srun": 5,
+    "test-table": 6,
     "command-line": 4,
     "process-title": 4,
     "dump-header": 4,
@@ -87,3 +88,15 @@ def failure_table(sources: Iterable[ParsedSource]) -> dict[int, int]:
                     ranks[pid] = current
                 current = None
     return ranks
+
+
+def test_table(sources: Iterable[ParsedSource]) -> dict[int, int]:
+    """pid -> global rank, by the list of devices at the head of nccl-tests' output, where each process is one rank."""
+    listed: dict[int, set[int]] = {}
+    for source in sources:
+        for event in source.events:
+            if event.kind == "bench_rank":
+                pid, rank = event.fields.get("worker_pid"), event.fields.get("listed_rank")
+                if isinstance(pid, int) and isinstance(rank, int):
+                    listed.setdefault(pid, set()).add(rank)
+    return {pid: next(iter(ranks)) for pid, ranks in listed.items() if len(ranks) == 1}

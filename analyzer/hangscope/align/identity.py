@@ -14,7 +14,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from hangscope.align.attached import find_attached, find_hosts, pid_in_name
-from hangscope.align.claims import MAX_RANKS, TRUST, Claim, agent_ranks, best_claim, event_claims, failure_table
+from hangscope.align.claims import (
+    MAX_RANKS,
+    TRUST,
+    Claim,
+    agent_ranks,
+    best_claim,
+    event_claims,
+    failure_table,
+    test_table,
+)
 from hangscope.align.dump_identity import dump_writers, guess_by_pid, same_process
 from hangscope.align.dump_owners import Owners, claims_of, find_owners, local_ranks, size_by_launchers
 from hangscope.align.process import Process, gpu_of
@@ -178,12 +187,17 @@ class _Identifier:
             self._claims[next(iter(writers))].append(Claim(rank, "file-name"))
 
     def _claim_by_process_ids(self) -> None:
-        """torchrun's ChildFailedError table gives rank and pid of the processes it lost, RAS of all that it reached."""
+        """Ranks with pids: torchrun's ChildFailedError table of what it lost, RAS, the head of nccl-tests' output."""
         by_pid: dict[int, list[Node]] = defaultdict(list)
         for key, node in self._nodes.items():
             if key.pid is not None:
                 by_pid[key.pid].append(node)
-        for source, table in (("failure-table", failure_table(self._sources)), ("ras", told_ranks(self._sources))):
+        tables = (
+            ("failure-table", failure_table(self._sources)),
+            ("ras", told_ranks(self._sources)),
+            ("test-table", test_table(self._sources)),
+        )
+        for source, table in tables:
             for pid, rank in table.items():
                 roots = {self._union.find(node) for node in by_pid.get(pid, [])}
                 if len(roots) == 1 and rank < MAX_RANKS:
