@@ -142,6 +142,7 @@ def test_reasons(error: str, category: str) -> None:
 @pytest.mark.parametrize(
     "error",
     [
+        "RuntimeError: [/__w/pytorch/third_party/gl",
         "RuntimeError: [pair.cc:553] Connection closed by peer [10.0.0.1]:10668.",
         "torch.distributed.DistBackendError: NCCL error in: NCCLUtils.hpp:268, remote process exited",
         "torch.distributed.DistStoreError: wait timeout after 15000ms, keys: /default_pg/0",

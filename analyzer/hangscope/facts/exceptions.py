@@ -52,6 +52,8 @@ _CONSEQUENCE_TEXTS = re.compile(
     r"collective operation timeout|Watchdog caught|failed to pass monitoredBarrier|reached monitoredBarrier|"
     r"Application timeout caused pair closure|Collective operation (?:failed|timed out)|EngineCore|"
     r"(?:[Ww]orker|[Pp]rocess|peer|actor)\S*(?: \S+){0,2} (?:died|is dead|exited) unexpectedly|"
+    # gloo's message begins with the place in its source; the log may end within it
+    r"^\[(?:\.\.)?/[^\]]*$|"
     r"DEADLINE_EXCEEDED|UNAVAILABLE:|ABORTED:|[Ww]ait(?:ing)? (?:for|on) .*(?:timed out|timeout)|heartbeat"
 )
 _LAUNCH_TEXTS = re.compile(
