@@ -36,7 +36,7 @@ def find(job: Job) -> Iterator[Fact]:
     speaking = {n: p for n, p in enumerate(job.processes) if any(e.kind in MILESTONES for e in p.events)}
     if len(speaking) > 1:
         yield from _networks(speaking)
-        yield from _plugins(speaking)
+    yield from _plugins(job)
     yield from _edges(job)
 
 
@@ -56,20 +56,34 @@ def _networks(speaking: dict[int, Process]) -> Iterator[Fact]:
     yield from _differing(("network_choice_differs", "network"), speaking, values, said, {})
 
 
-def _plugins(speaking: dict[int, Process]) -> Iterator[Fact]:
-    """An external plugin on some ranks only; ranks that chose no network yet say nothing."""
+def _plugins(job: Job) -> Iterator[Fact]:
+    """An external plugin on some ranks only; ranks that chose no network yet and looked for no plugin say nothing."""
+    speaking: dict[int, Process] = {}
     said: dict[int, Event] = {}
     values: dict[int, str] = {}
-    for number, process in speaking.items():
+    names = {
+        str(e.fields["plugin"])
+        for e in job.events.of("net_plugin_loaded", "net_plugin_path")
+        if e.fields.get("plugin") not in (None, *BUILT_IN)
+    }
+    for number, process in enumerate(job.processes):
         loaded = next(
             (e for e in process.events if e.kind == "net_plugin_loaded" and e.fields.get("plugin") not in BUILT_IN),
             None,
         )
-        chosen = _first(process, "network_chosen")
+        of_plugin = _first(process, "net_plugin_path")
+        without = _first(process, "net_plugin_absent") or _first(process, "network_chosen")
+        event = loaded or of_plugin or without
+        if event is None:
+            continue
+        speaking[number], said[number] = process, event
         if loaded is not None:
-            said[number], values[number] = loaded, str(loaded.fields.get("plugin", ""))
-        elif chosen is not None:
-            said[number], values[number] = chosen, "none"
+            values[number] = str(loaded.fields.get("plugin", ""))
+        elif of_plugin is not None:
+            # what a plugin prints while it is loaded: its name stands in another line, which may be cut off
+            values[number] = min(names) if len(names) == 1 else str(of_plugin.fields.get("path") or "external")
+        else:
+            values[number] = "none"
     yield from _differing(("net_plugin_differs", "plugin"), speaking, values, said, {})
 
 
