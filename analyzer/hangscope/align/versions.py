@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from hangscope.align.process import Process
 from hangscope.align.releases import Inferred, common_releases
@@ -26,6 +27,7 @@ _KINDS = {
         ("torch_cuda_version", "cuda_version"),
     ),
     "torch": (("torch_version", "torch"),),
+    "ofi": (("ofi_version", "version"),),
     "driver": (("nvidia_smi_header", "driver"), ("driver_module", "driver"), ("driver_version", "driver")),
 }
 """Software -> (event kind, field) that state its version."""
@@ -43,6 +45,7 @@ class Versions:
     nccl: Version = None
     cuda: Version = None
     driver: Version = None
+    ofi: Version = None
     inferred: Mapping[str, Inferred] = field(default_factory=dict)
 
 
@@ -58,7 +61,8 @@ def find_versions(events: Iterable[Event]) -> Versions:
             value = event.fields.get(name)
             if isinstance(value, str) and value:
                 found[software].add(_dotted(value))
-    return Versions(**{software: _one_or_more(values) for software, values in found.items()})
+    stated: dict[str, Any] = {software: _one_or_more(values) for software, values in found.items()}
+    return Versions(**stated)
 
 
 def add_inferred(stated: Versions, releases: Mapping[str, Sequence[tuple[Process, Inferred]]]) -> Versions:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from hangscope.align.versions import Versions
+from hangscope.diagnose.defects import UNSURE_CONFIDENCE, unsure_words
 from hangscope.diagnose.index import FactIndex, earliest
 from hangscope.diagnose.match import Match, match
 from hangscope.diagnose.rule import Rule
 from hangscope.diagnose.settings import fit_remedy, in_order
 from hangscope.diagnose.template import Subject, headline, render, sentences
-from hangscope.diagnose.versions import fits
-from hangscope.model import Evidence, Fact, Finding, Remedy
+from hangscope.diagnose.versions import Fit, fits
+from hangscope.model import Evidence, Fact, Finding, Remedy, Role
 
 MOST_EVIDENCE = 12
 """Lines a finding cites at most: enough to prove it, few enough to read."""
@@ -37,9 +39,27 @@ def evaluate(
     findings = []
     for rule in rules:
         found = match(rule.when, index)
-        if found:
-            findings.append(_build_finding(rule, found, seen, without_nccl=without_nccl))
+        covered = Fit.NO if found is None else Fit.YES if rule.affected is None else rule.affected.covers(seen)
+        if found is None or covered is Fit.NO:
+            continue
+        finding = _build_finding(rule, found, seen, without_nccl=without_nccl)
+        if covered is Fit.YES:
+            findings.append(finding)
+        elif rule.role is Role.CAUSE:
+            findings.append(_doubt(finding, rule, seen))
     return tuple(findings)
+
+
+def _doubt(finding: Finding, rule: Rule, versions: Versions) -> Finding:
+    """A defect's finding when nothing tells whether the version has it: a note, however clear the signature is."""
+    doubt = unsure_words(rule.affected, versions) if rule.affected else ""
+    return replace(
+        finding,
+        role=Role.CONTRIBUTING,
+        title=f"Perhaps a known defect: {finding.title}",
+        confidence=min(finding.confidence, UNSURE_CONFIDENCE),
+        explanation=f"{finding.explanation} {doubt}",
+    )
 
 
 def _build_finding(rule: Rule, found: Match, versions: Versions, *, without_nccl: bool) -> Finding:

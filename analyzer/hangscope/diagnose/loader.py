@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import re
 import tomllib
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
+from hangscope.diagnose import defects
 from hangscope.diagnose.catalogue import causes
 from hangscope.diagnose.reader import Table, suggest, type_name
 from hangscope.diagnose.rule import (
@@ -51,7 +53,10 @@ def rule_files(extra_dirs: Iterable[str | Path] = (), family: str = "") -> list[
     for folder in (rules_dir(), *map(Path, extra_dirs)):
         if not folder.is_dir():
             raise RuleError(f"{folder}: no such folder", "--rules takes a folder that holds <family>/<rule-id>.toml.")
-        files += sorted(path for path in folder.glob(f"{family or '*'}/*.toml"))
+        files += sorted(folder.glob(f"{family or '*'}/*.toml"))
+        files += (
+            sorted(folder.glob(f"{defects.FAMILY}/{defects.FOLDER}/*.toml")) if family in ("", defects.FAMILY) else []
+        )
         if stray := sorted(path.name for path in folder.glob("*.toml") if path.name not in _BESIDE_RULES):
             raise RuleError(
                 f"{folder.name}/{stray[0]}: lies outside of the folder of a family",
@@ -108,8 +113,17 @@ def load_rule(path: Path) -> Rule:
     return _load(path, _read(path))
 
 
+def family_of(path: Path) -> str:
+    """The family whose folder a rule's file lies in."""
+    return path.parent.parent.name if defects.is_defect(path) else path.parent.name
+
+
 def _load(path: Path, text: str) -> Rule:
-    return read_rule(_parse(path, text), name=path.stem, family=path.parent.name)
+    table = _parse(path, text)
+    if not defects.is_defect(path):
+        return read_rule(table, name=path.stem, family=family_of(path))
+    rule = read_rule(defects.complete(table), name=path.stem, family=family_of(path))
+    return dataclasses.replace(rule, affected=defects.read_affected(table))
 
 
 def read_rule(table: Table, name: str, family: str) -> Rule:
@@ -159,8 +173,9 @@ def _read_heading(path: Path) -> Heading:
     except RuleError:
         # A line of the explanation began with a bracket.
         table = _parse(path, text)
+    table = defects.complete(table) if defects.is_defect(path) else table
     return Heading(
-        family=path.parent.name,
+        family=family_of(path),
         id=table.text("id"),
         cause=table.text("cause"),
         role=table.text("role"),
@@ -186,7 +201,7 @@ def _parse(path: Path, text: str) -> Table:
 
 
 def _label(path: Path) -> str:
-    return "/".join(path.parts[-3:])
+    return "/".join(path.parts[-4 if defects.is_defect(path) else -3 :])
 
 
 def _read_when(table: Table) -> When:

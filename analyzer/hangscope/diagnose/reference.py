@@ -12,7 +12,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from hangscope.diagnose.catalogue import Cause, causes, families
-from hangscope.diagnose.loader import load_rules, rule_files
+from hangscope.diagnose.defects import FOLDER
+from hangscope.diagnose.loader import family_of, load_rules, rule_files
 from hangscope.diagnose.rule import Rule
 from hangscope.diagnose.template import outline
 from hangscope.errors import UnknownNameError
@@ -38,7 +39,7 @@ def explain_text(name: str, extra_dirs: Iterable[str | Path] = ()) -> str:
     # A rule's file has its name, so that one page costs one folder and not all of them.
     for path in rule_files(folders):
         if path.stem == name:
-            return _rule_page(next(rule for rule in load_rules(folders, path.parent.name) if rule.id == name))
+            return _rule_page(next(rule for rule in load_rules(folders, family_of(path)) if rule.id == name))
     for rule in load_rules(folders):
         if name in rule.aliases:
             return _rule_page(rule)
@@ -85,12 +86,17 @@ def _cause_section(cause: Cause, rules: Sequence[Rule]) -> str:
     if rules:
         lines += ["| rule | what it says | role | weight | explains |", "|---|---|---|---|---|"]
         lines += [
-            f"| [{rule.id}]({rule.family}/{rule.id}.toml) | {_cell(outline(rule.title))} | {rule.role} | {rule.weight} "
+            f"| [{rule.id}]({_link(rule)}) | {_cell(outline(rule.title))} | {rule.role} | {rule.weight} "
             f"| {', '.join(rule.explains)} |"
             for rule in rules
         ]
         lines.append("")
     return "\n".join(lines)
+
+
+def _link(rule: Rule) -> str:
+    folder = f"{rule.family}/{FOLDER}" if rule.affected else rule.family
+    return f"{folder}/{rule.id}.toml"
 
 
 def _cell(text: str) -> str:

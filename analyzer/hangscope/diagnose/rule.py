@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
+from hangscope.diagnose.defects import Affected
 from hangscope.model import Role
 
 Scalar = str | int | float | bool
@@ -118,6 +119,7 @@ class Rule:
         confidence: how sure the finding is when no evidence is missing.
         explains: causes of other findings that it accounts for.
         explains_late: it accounts for them even when its own line has a clearly later time (another clock).
+        affected: of a known defect, the versions that have it.
     """
 
     id: str
@@ -139,3 +141,4 @@ class Rule:
     references: tuple[str, ...]
     aliases: tuple[str, ...]
     cases: tuple[Case, ...]
+    affected: Affected | None = None

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from hangscope.diagnose.catalogue import BOOKKEEPING_FAMILY, INSUFFICIENT_EVIDENCE, NO_FAULT_FOUND, causes
 from hangscope.diagnose.confidence import Gaps, confidence_of, is_order_sure
+from hangscope.diagnose.defects import UNSURE_WEIGHT
 from hangscope.diagnose.evaluate import unite_evidence
 from hangscope.diagnose.rule import Rule
 from hangscope.model import Consequence, Finding, Remedy, Role
@@ -54,6 +55,7 @@ class _Node:
     weight: int
     explains: frozenset[str]
     late: bool
+    defect: str = ""
 
     @property
     def tier(self) -> int:
@@ -141,19 +143,29 @@ def no_findings() -> Finding:
 
 def _merge(findings: Iterable[Finding], rules: dict[str, Rule]) -> list[_Node]:
     """One node for each cause and culprit: what several rules say about the same fault becomes one finding."""
-    nodes = []
-    for finding in findings:
-        rule = rules[finding.rule]
-        nodes.append(_Node(finding, rule.weight, frozenset(rule.explains), rule.explains_late))
+    nodes = [_node(finding, rules[finding.rule]) for finding in findings]
     kept: list[_Node] = []
     for node in sorted(nodes, key=lambda node: node.strength):
         for number, stronger in enumerate(kept):
-            if _same_fault(stronger.finding, node.finding):
+            if not _are_two_defects(stronger, node) and _same_fault(stronger.finding, node.finding):
                 kept[number] = _unite(stronger, node)
                 break
         else:
             kept.append(node)
     return kept
+
+
+def _node(finding: Finding, rule: Rule) -> _Node:
+    defect = "" if rule.affected is None else rule.id
+    if rule.affected is None or finding.role is rule.role:
+        return _Node(finding, rule.weight, frozenset(rule.explains), rule.explains_late, defect)
+    # a defect in a version that nobody knows: it accounts for nothing
+    return _Node(finding, min(rule.weight, UNSURE_WEIGHT), frozenset(), late=False, defect=defect)
+
+
+def _are_two_defects(one: _Node, other: _Node) -> bool:
+    """Known defects have one cause, and each its own version and remedy."""
+    return bool(one.defect or other.defect) and one.defect != other.defect
 
 
 def _same_fault(one: Finding, other: Finding) -> bool:
@@ -179,7 +191,8 @@ def _unite(stronger: _Node, weaker: _Node) -> _Node:
         confidence=max(first.confidence, second.confidence),
         time=min(times, default=None),
     )
-    return _Node(finding, stronger.weight, stronger.explains | weaker.explains, stronger.late or weaker.late)
+    late = stronger.late or weaker.late
+    return _Node(finding, stronger.weight, stronger.explains | weaker.explains, late, stronger.defect)
 
 
 def _explain(nodes: Sequence[_Node]) -> list[set[int]]:

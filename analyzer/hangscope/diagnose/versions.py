@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from hangscope.align.versions import Version, Versions
 
-PRODUCTS = ("torch", "nccl", "cuda", "driver")
+PRODUCTS = ("torch", "nccl", "cuda", "driver", "ofi")
 _BEYOND = 1_000
 """A minor version that no release has reached."""
 
