@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -35,7 +36,7 @@ _ERRORS = {
         *("Invalid argument", "Operation not supported"),
     ),
     "cuda": (
-        *("unknown error", "out of memory", "an illegal memory access was encountered", "misaligned address"),
+        *("invalid argument", "out of memory", "an illegal memory access was encountered", "misaligned address"),
         *("unspecified launch failure", "device-side assert triggered", "uncorrectable ECC error encountered"),
         *("uncorrectable NVLink error detected during the execution", "system not yet initialized"),
         *("no kernel image is available for execution on the device", "invalid device ordinal"),
@@ -46,33 +47,87 @@ _ERRORS = {
         *("API call is not supported in the installed CUDA driver", "system has unsupported display driver / cuda"),
     ),
     "nvml": ("Not Found", "Driver/library version mismatch", "GPU is lost", "Unknown Error", "Driver Not Loaded"),
-    "ib event": (
-        *("path migrated", "port error", "port active", "local catastrophic error", "device fatal"),
-        *("GID table change",),
-    ),
+    "ib event": (*("port error", "port active", "local catastrophic error", "device fatal", "GID table change"),),
 }
+_CUDA_CODES = {
+    "invalid argument": 1,
+    "out of memory": 2,
+    "CUDA driver version is insufficient for CUDA runtime version": 35,
+    "invalid device ordinal": 101,
+    "no kernel image is available for execution on the device": 209,
+    "uncorrectable ECC error encountered": 214,
+    "peer access is not supported between these two devices": 217,
+    "uncorrectable NVLink error detected during the execution": 220,
+    "OS call failed or operation not supported": 304,
+    "an illegal memory access was encountered": 700,
+    "the launch timed out and was terminated": 702,
+    "peer mapping resources exhausted": 711,
+    "misaligned address": 716,
+    "unspecified launch failure": 719,
+    "hardware stack error": 714,
+    "system not yet initialized": 802,
+    "device-side assert triggered": 710,
+}
+_CODES = {os.strerror(number): number for number in range(1, 130)} | _CUDA_CODES
+_HAS_CODE = re.compile(r"%s'? \($|errno $")
 _NUMBERS = (
     (r"\brank[ =:(]*$|\blocalRank[ =]*$|\bpeer[ =]*$|tpRank $", (3, 5, 1)),
     (r"\bn?ranks[ =:]*$|\bof $|nRanks[ =]*$|size[ =]*$", (8, 16, 4)),
     (r"bytes[ =]*$|[sS]ize[ =]*$|malloc $|calloc $", (4194304, 1048576, 65536)),
     (r"(?:device|dev|GPU)[ =]*$", (1, 2, 3)),
+    (r"completion.*with error $|status[ =(]*(?:%s\()?$|\(%s\)$", (12, 4, 10)),
     (r"errno[ =(]*$|error[ =(]*$", (111, 22, 5)),
-    (r"status[ =]*$", (12, 4, 10)),
 )
+_SHM = "/dev/shm/nccl-Ab12Cd"
 _TEXTS = (
-    (r"\bpeer $|(?:recv|send|connect) (?:from|to) $|remote process $", ("10.0.0.2<40123>",)),
-    (r"\bhca $|NET/IB ?: $|\bdevice[ =]$|\[\d\]$", ("mlx5_0", "mlx5_1")),
-    (r"memory segment $|[sS]hared memory file $|segment $", ("/dev/shm/nccl-Ab12Cd",)),
+    (r"Call to $", ("recv from",)),
+    (r"Call to %s $|\bpeer $|(?:recv|send|connect) (?:from|to) $|onnect to $|remote process $", ("10.0.0.2<40123>",)),
+    (r"onnect to %s returned %d\($", ("Connection refused",)),
+    (r"^%s$", ("CUDA driver version",)),
+    (r"comm 0x%lx for $", ("NCCL_ALGO",)),
+    (r"^%s : $", ("sendbuff", "recvbuff")),
+    (r"subnet as remote address $", ("10.0.0.2<40123>",)),
+    (r"^(?:%s: )$|NCCL INFO $", ("socketStartConnect",)),
+    (r"\bhca $|NET/IB ?: $|\bdevice[ =]$|\[%d\]$|stall .*dev $|device:$|dev=$", ("mlx5_0", "mlx5_1")),
+    (r"mergedDev[ =]$|remoteDev=$|properties $", ("mlx5_0+mlx5_1", "mlx5_2")),
+    (
+        r"memory segment $|[sS]hared memory file $|extend $|mmap of $|shm_open failed to open $|map $|Failed to create $",
+        (_SHM,),
+    ),
+    (r"unlink shared memory $|memory mapping $|view of file $", (_SHM,)),
+    (r"Error while $", ("creating", "attaching to")),
     (r"\bfile $|Path[ =:]*$", ("/opt/site/file.xml",)),
+    (r"^Failed to open $", ("libgdrapi.so",)),
+    (r"Unable to open $", ("/opt/site/topo.xml",)),
     (r"socket $", ("/tmp/nccl-socket-3-5d2c91b06fae3714",)),
-    (r"version $", ("2.27.7", "2.26.5")),
-    (r"status=$", ("IBV_WC_RETRY_EXC_ERR",)),
-    (r"opcode=$", ("IBV_WC_SEND",)),
+    (r"version $|\(local: $|remote $", ("2.27.7", "2.26.5")),
+    (r"status=$|wc->status=\($|status $", ("IBV_WC_RETRY_EXC_ERR",)),
+    (r"opcode=$|wc->opcode=\($", ("IBV_WC_SEND",)),
     (r"req_type=$", ("Send",)),
+    (r"Proxy Call to rank %d failed \($|execute operation $", ("Connect",)),
+    (r"Retrieve $", ("cuMemCreate",)),
+    (r"dlsym failed on $|Dlsym failed on $", ("gdr_open",)),
+    (r"CUDA library (?:in )?$", ("libcuda.so",)),
+    (r"at $", ("init.cc",)),
     (r"function $", ("AllReduce",)),
     (r"datatype $|type $", ("ncclDevSum", "ncclFloat32")),
+    (r"rank\(s\) $", ("2,3",)),
+    (r"Xid %d detected $", ("on GPU ",)),
 )
-_GIDS = (" localGid ", "fe80::b859:9f03:d4:fe96", " remoteGids", "fe80::b859:9f03:d4:fd12", "")
+# Where a message begins with a hole, what stands there depends on its file.
+_FIRST = {
+    "misc/argcheck.cc": "AllReduce",
+    "diagnostics": "[INFO] ",
+    "misc/gdrwrap.cc": "libgdrapi.so",
+    "transport/net_socket/common.cc": "NET/Socket",
+    "misc/socket.cc": "socketStartConnect",
+    "os/linux.cc": "socketConnectCheck",
+}
+_GIDS = (" localGid ", "fe80::b859:9f03:d4:fe96", " remoteGids", "fe80::b859:9f03:d4:fd12")
+_HOLES, _HOLES_BEFORE = re.compile(r"(?:%s)*"), re.compile(r"(?:%s)*$")
+_QUOTES_ERROR = re.compile(
+    r"(?:fail\w*|error\w*|return\w*|event)\b[^%]{0,14}$|: $|errno %d ?\(?$|%d '?$|%d [^%]{0,3}$|status [^%]*$"
+)
 _PLAIN = ("name1", "name2", "name3")
 
 _C10 = frozenset(
@@ -129,7 +184,7 @@ def samples(row: Row, *, odd: bool = False) -> Iterator[Sample]:
     """
     seen: dict[tuple[str, str | None], str] = {}
     for name, error in itertools.product(row.get("names", ("",)), _errors(row)):
-        text = _fill(row["template"].replace("{name}", name) if name else row["template"], error, odd=odd)
+        text = _fill(row, name, error, odd=odd)
         cause, which = _cause(row, text)
         seen.setdefault((name if which is None else which, cause), text)
     for number, ((_, cause), text) in enumerate(seen.items()):
@@ -165,7 +220,8 @@ def _errors(row: Row) -> tuple[str, ...]:
     return _ERRORS["errno"] if refine else _ERRORS["errno"][:1]
 
 
-def _fill(template: str, error: str, *, odd: bool) -> str:
+def _fill(row: Row, name: str, error: str, *, odd: bool) -> str:
+    template: str = row["template"].replace("{name}", name) if name else row["template"]
     used: dict[str, int] = {}
 
     def printf(hole: re.Match[str]) -> str:
@@ -174,7 +230,9 @@ def _fill(template: str, error: str, *, odd: bool) -> str:
         if kind == "%":
             return "%"
         if kind in "sm":
-            return _text(before, after, error, used, odd=odd)
+            return _text(row, before, after, error, used, odd=odd)
+        if error in _CODES and (re.match(r" '?%s", after) or _HAS_CODE.search(before)):
+            return str(_CODES[error])
         return _number(kind, hole["flags"], before, used, odd=odd)
 
     def named(hole: re.Match[str]) -> str:
@@ -204,16 +262,17 @@ def _number(kind: str, flags: str, before: str, used: dict[str, int], *, odd: bo
     return str(f"%{flags}{'d' if kind in 'iu' else kind}" % value)
 
 
-def _text(before: str, after: str, error: str, used: dict[str, int], *, odd: bool) -> str:
-    if "%s%s%s%s" in before + "%s" + after or (after.startswith("%s%s%s") or before.endswith("%s%s%s")):
-        return str(_take(_GIDS, used, "gid"))
-    if re.search(
-        r"(?:fail\w*|error\w*|return\w*|event)\b[^%]{0,14}$|: $|^ ?- $|errno %d ?\(?$|%d '?$|%d [^%]{0,3}$", before
-    ):
-        return error
+def _text(row: Row, before: str, after: str, error: str, used: dict[str, int], *, odd: bool) -> str:
+    following = len(_HOLES.match(after)[0]) // 2  # type: ignore[index]
+    if following < len(_GIDS) and len(_HOLES_BEFORE.search(before)[0]) // 2 + following >= len(_GIDS) - 1:  # type: ignore[index]
+        return _GIDS[-1 - following]
+    if not before and row.get("file") in _FIRST:
+        return _FIRST[row["file"]]
     values = next((values for pattern, values in _TEXTS if re.search(pattern, before)), None)
-    if values is None and (before.endswith("%s") or after.startswith("%s")):
-        return "" if before.endswith("%s") else "eth"
+    if values is None and _QUOTES_ERROR.search(before):
+        return error
+    if values is None and before.endswith("%s"):
+        return ""
     if odd and values is None:
         return "a b: (c) 'd'"
     return str(_take(values or _PLAIN, used, str(values)))
