@@ -141,7 +141,8 @@ def _has_communicator(job: Job, process: Process) -> bool:
 
 def _early(job: Job, process: Process) -> Stand | None:
     """How far a process came that began no communicator; None for one of which NCCL printed nothing."""
-    reached = [(_OF_KIND[e.kind], e) for e in process.events if e.kind in _OF_KIND]
+    # the bare version line of up to 2.21 has no header, and so no process of its own
+    reached = [(_OF_KIND[e.kind], e) for e in process.events if e.kind in _OF_KIND and e.line.header]
     if not reached:
         return None
     # whatever comes later than the network comes after a START, which is lost then

@@ -11,7 +11,7 @@ from hangscope.model import Fact
 from hangscope.parse.complaints import KIND
 
 KINDS = {
-    KIND: FactKind(("template",), "A warning or an error that no grammar knows; its numbers are folded to # in it."),
+    KIND: FactKind(("template",), "A warning or an error that no grammar knows; words with digits are # in it."),
     "lone_complaint": FactKind(
         ("template",), "A warning or an error, known or not, that one rank or host of many alone printed."
     ),

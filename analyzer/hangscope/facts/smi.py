@@ -17,7 +17,8 @@ KINDS = {
         "remap-pending, reset-required, fabric-not-ready, slowed or link-down.",
     ),
     "smi_gpu": FactKind(
-        ("bus", "gpu_index", "used_percent", "power_w", "limit_w", "processes"), "One GPU, as nvidia-smi shows it."
+        ("bus", "gpu_index", "model", "used_percent", "power_w", "limit_w", "processes"),
+        "One GPU, as nvidia-smi shows it.",
     ),
     "smi_process": FactKind(("gpu_index", "process", "command"), "A process on a GPU, as nvidia-smi lists it."),
     "smi_fault": FactKind(

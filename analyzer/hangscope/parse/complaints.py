@@ -29,7 +29,7 @@ _PIECES = (
 _WORDS = re.compile(
     r"\b(?:errors?|warn(?:ing)?|fail(?:ed|ure|s)?|exception|fatal|unable|cannot|could not)\b", re.IGNORECASE
 )
-_NUMBER = re.compile(r"0x[0-9a-fA-F]+|\d+")
+_WITH_DIGITS = re.compile(r"[^\s=,(\[<]*\d[^\s=,)\]>]*")
 _LOOK_AT = 300
 _TEMPLATE = 200
 _OF_A_WRITER = 64
@@ -45,8 +45,8 @@ def is_complaint(line: Line) -> bool:
 
 
 def template_of(text: str) -> str:
-    """The text with numbers folded, cut to what tells it apart."""
-    return _NUMBER.sub("#", text[: 2 * _TEMPLATE])[:_TEMPLATE]
+    """The text with every word that holds a digit folded (numbers, addresses, devices), cut to what tells it apart."""
+    return _WITH_DIGITS.sub("#", text[: 2 * _TEMPLATE])[:_TEMPLATE]
 
 
 class Complaints:

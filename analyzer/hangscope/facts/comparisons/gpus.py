@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator
 
 from hangscope.align.job import Job
@@ -11,6 +11,9 @@ from hangscope.model import Comparison, Event
 
 TOPIC = "GPUs"
 ORDER = 5
+
+_CUT = "..."
+"""The end of a long name in the table of nvidia-smi."""
 
 
 def compare(job: Job) -> Iterator[Comparison]:
@@ -22,17 +25,16 @@ def compare(job: Job) -> Iterator[Comparison]:
 def compare_models(job: Job) -> Comparison | None:
     """The GPU types of each host, ``NVIDIA H100 80GB HBM3`` (collect_env, nvidia-smi)."""
     holders = Holders(job)
-    models: dict[str, Counter[str]] = defaultdict(Counter)
+    models: dict[str, set[str]] = defaultdict(set)
     lines: dict[str, Event] = {}
-    seen: set[tuple[str, object]] = set()
-    for event in job.events.of("gpu_model", "smi_gpu"):
-        model = str(event.fields.get("model") or "").strip()
-        index = event.fields.get("gpu_index", event.fields.get("bus"))
-        if model and event.host and (event.host, index) not in seen:
-            seen.add((event.host, index))
-            models[event.host][model] += 1
+    named = [(e, str(e.fields.get("model") or "").strip()) for e in job.events.of("gpu_model", "smi_gpu") if e.host]
+    whole = sorted({model for _, model in named if not model.endswith(_CUT)})
+    for event, model in named:
+        if model and event.host:
+            begin = model.removesuffix(_CUT)
+            models[event.host].add(model if begin == model else next((n for n in whole if n.startswith(begin)), begin))
             lines.setdefault(event.host, event)
-    said = [holders.of_host(host, " and ".join(sorted(counts)), lines[host]) for host, counts in sorted(models.items())]
+    said = [holders.of_host(host, " and ".join(sorted(names)), lines[host]) for host, names in sorted(models.items())]
     return compared(TOPIC, "GPU type", said, must_agree=False)
 
 

@@ -27,18 +27,21 @@ def compare(job: Job) -> Iterator[Comparison]:
     ranks = {p.rank for p in speaking if p.rank is not None}
     if len(ranks) < _MANY:
         return
-    by_template: dict[str, list[Event]] = defaultdict(list)
+    together: dict[tuple[str, str], list[Event]] = defaultdict(list)
     for event in job.events:
-        if event.kind == KIND or (event.line.level and is_complaint(event.line)):
-            by_template[str(event.fields.get("template") or template_of(event.line.text))].append(event)
+        if event.kind == KIND:
+            together[KIND, str(event.fields.get("template", ""))].append(event)
+        elif event.line.level and is_complaint(event.line):
+            # what a grammar knows is one message, however it is filled in
+            together[event.kind, ""].append(event)
     hosts = {p.host for p in speaking if p.host}
     found = []
-    for template, events in by_template.items():
+    for events in together.values():
         printed = [job.process_of(event) for event in events]
         if _stands_out(printed, hosts) and not _is_of_the_main_rank(printed, events):
-            found.append((template, events))
-    for template, events in sorted(found, key=lambda one: _weight(one[1][0]))[:_MOST]:
-        yield _comparison(job, template, events, ranks)
+            found.append(events)
+    for events in sorted(found, key=lambda events: _weight(events[0]))[:_MOST]:
+        yield _comparison(job, template_of(events[0].line.text), events, ranks)
 
 
 def _stands_out(printed: list[Process], hosts: set[str]) -> bool:

@@ -17,6 +17,7 @@ _WIDE = 110
 _ROWS = 12
 _VALUES = 4
 _LINES = 3
+_CLEAR = 0.8
 _NAME = 24
 _LEAST = 16
 _VALUE_ROWS = 2
@@ -45,7 +46,9 @@ def show_comparisons(screen: Screen, report: Report) -> None:
         screen.heading("What differs between ranks")
         things = "1 property" if len(compared) == 1 else f"{len(compared):,} properties"
         screen.prose(f"Compared {things} (versions, settings, network){whose}: all equal.", indent=1)
-    _show_lone_lines(screen, lone_lines(report.comparisons))
+    # where the answer is clear, they are the trouble that followed
+    if screen.options.verbose or report.verdict.confidence < _CLEAR:
+        _show_lone_lines(screen, lone_lines(report.comparisons))
 
 
 def _title(different: int, compared: int) -> str:

@@ -9,7 +9,7 @@ from hangscope.model import Event, Line, Value
 BEGINS = r"GPU (?:[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f]\s*$|\d{1,3}: [^:]*\(UUID:)"
 
 _GPU = re.compile(r"GPU ([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f])\s*$")
-_NAMED = re.compile(r"GPU (\d{1,3}): [^:]*\(UUID:")
+_NAMED = re.compile(r"GPU (\d{1,3}): ([^:]{0,80}?)\s*\(UUID:")
 _PAIR = re.compile(r"(\s+)(\S[^:]{0,60}?)\s*(?::\s*(.*?)\s*)?$")
 _LINK = re.compile(r"\s+Link (\d{1,3}): (.*?)\s*$")
 _NUMBER = re.compile(r"(\d{1,12}(?:\.\d{1,3})?)\b")
@@ -23,7 +23,7 @@ def open_block(line: Line, text: str) -> GpuReport | LinkStates | None:
     if found := _GPU.match(text):
         return GpuReport(line, found[1])
     if found := _NAMED.match(text):
-        return LinkStates(int(found[1]))
+        return LinkStates(line, int(found[1]), found[2])
     return None
 
 
@@ -81,6 +81,8 @@ class GpuReport:
             self._fields["power_w"] = float(number[1])
         elif name in ("Current Power Limit", "Power Limit") and number and "limit_w" not in self._fields:
             self._fields["limit_w"] = float(number[1])
+        elif name == "Product Name" and not path:
+            self._fields["model"] = value[:80]
         elif name == "Process ID" and value.isdecimal() and len(value) <= 10 and len(self._pids) < _MOST_PROCESSES:
             self._pids.append(int(value))
 
@@ -121,8 +123,10 @@ def _fabric(name: str, value: str) -> str | None:
 class LinkStates:
     """The states of the NVLinks of one GPU, one line a link."""
 
-    def __init__(self, index: int) -> None:
+    def __init__(self, line: Line, index: int, model: str) -> None:
+        self._line = line
         self._index = index
+        self._model = model
         self._down: list[tuple[int, Line]] = []
         self._up = 0
 
@@ -138,11 +142,13 @@ class LinkStates:
         return []
 
     def end(self) -> list[Event]:
-        """Links that are down while others are up; a GPU without any has no NVLink in use."""
+        """The GPU's model, and links that are down while others are up: a GPU without any has no NVLink in use."""
+        named: dict[str, Value] = {"gpu_index": self._index, "model": self._model}
+        model = [Event("nvidia-smi", "gpu_model", named, self._line)] if self._model else []
         if not self._up:
-            return []
+            return model
         what: dict[str, Value] = {"gpu_index": self._index, "problem": "link-down"}
-        return [
+        return model + [
             Event("nvidia-smi", "smi_problem", {**what, "what": f"Link {link}", "value": "inactive"}, line)
             for link, line in self._down
         ]

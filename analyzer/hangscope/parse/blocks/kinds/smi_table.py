@@ -14,6 +14,8 @@ BEGINS = (
 _SUMMARY = re.compile(
     r"\|\s+(\d{1,3})\s.*\|\s+([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f])\s+\S+\s+\|\s+(\S+)\s+\|\s*$"
 )
+# names are cut with dots where they do not fit; "On", "Off" or "N/A" is the persistence mode behind them
+_MODEL = re.compile(r"\|\s+\d{1,3}\s+(\S.*?)\s+(?:On|Off|N/A)\s+\|")
 _LOAD = re.compile(r"\|.*?(?:(\d{1,4})W\s*/\s*(\d{1,4})W)?\s*\|[^|]*\|\s+(\d{1,3})%\s.*\|\s*$")
 _PROCESS = re.compile(r"\|\s+(\d{1,3})\s+(?:\S+\s+\S+\s+)?(\d{1,10})\s+([CGM+]+)\s+(\S.*?)\s+\d+\s*MiB\s*\|\s*$")
 _NUMBER = re.compile(r"\s*(\d{1,9}(?:\.\d{1,4})?)\s*(?:%|W|MiB|C)?\s*$")
@@ -64,6 +66,8 @@ class SummaryRow:
     def __init__(self, line: Line, found: re.Match[str]) -> None:
         self._line = line
         self._fields: dict[str, Value] = {"gpu_index": int(found[1]), "bus": found[2].lower()}
+        if model := _MODEL.match(found[0]):
+            self._fields["model"] = model[1]
         self._wrong = found[3] if found[3].isdecimal() and int(found[3][:9]) else ""
         self._more = False
 
@@ -110,6 +114,9 @@ class CsvTable:
         elif "gpu_index" not in fields and "used_percent" in fields:
             fields["gpu_index"] = self._rows
         self._rows += 1
+        # with a pid, the name is that of the process
+        if model := row.get("gpu_name", "" if _PID in row else row.get("name", "")):
+            fields["model"] = model[:80]
         wrong = next(
             (row[name] for name in self._names if _UNCORRECTED.match(name) and row[name].strip("0").isdecimal()), ""
         )
