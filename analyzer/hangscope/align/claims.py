@@ -32,6 +32,7 @@ TRUST = {
     "recorder": 2,
     "local-variable": 2,
     "local-rank": 1,
+    "device": 0,
     "pid-order": 0,
 }
 """How much a source of rank numbers is trusted; what the process itself says of the world comes first."""

@@ -173,6 +173,7 @@ class _Identifier:
         for key, claim in claims_of(self._sources, self._owners):
             self._claim(key, claim.rank, claim.source)
         self._claim_by_local_rank()
+        self._claim_by_device()
         self._guess()
 
     def _claim(self, key: WriterKey, rank: int, source: str) -> None:
@@ -225,6 +226,16 @@ class _Identifier:
             local_rank = told.get(key) if local_rank is None else local_rank
             if local_rank is not None:
                 self._claim(key, local_rank, "local-rank")
+
+    def _claim_by_device(self) -> None:
+        """Where nothing else tells any rank, calls of one host are of the rank that their device's number is."""
+        devices = {key: device for source in self._sources for key, device in source.calls.devices.items()}
+        hosts = {key.host for key in self._writers if key.host}
+        fits = len(set(devices.values())) == len(devices) and max(devices.values(), default=0) < (self._world_size or 0)
+        if any(self._claims.values()) or len(hosts) != 1 or not fits:
+            return
+        for key, device in devices.items():
+            self._claim(key, device, "device")
 
     def _guess(self) -> None:
         """Where nothing tells the ranks of dumps, the order of their process ids does, if their number fits."""

@@ -278,7 +278,7 @@ def _of_others(job: Job) -> Iterator[Death]:
             _complete(base, event, tails)
             base.first = True
         if event.kind == "launched_child_ended":
-            base.local_rank = event.number("local_rank")
+            # the command that it quotes is that of the child started last, whichever failed: its rank says nothing
             base.first = True
         if event.kind == "spawn_exit":
             base.rank = event.number("spawn_index") if len(job.hosts) <= 1 else None

@@ -61,7 +61,7 @@ class CallReader:
         writers = list(zip(columns[0], columns[1], strict=True))
         if any(len(pid) > _LONGEST_PID for _, pid in set(writers)):
             return False
-        codes = {writer: self._code(*writer) for writer in dict.fromkeys(writers)}
+        codes = {writer: self._code(*writer, text) for writer in dict.fromkeys(writers)}
         printed = [columns[group] for group in self._numbers]
         if any(len(number) > _LONGEST_NUMBER for column in printed for number in set(column)):
             return False
@@ -82,7 +82,7 @@ class CallReader:
             return False
         op_count, count, dtype, redop, root, comm, nranks = printed
         columns = self.columns
-        code, op = self._code(found[1], found[2]), columns.op_code(found["call"])
+        code, op = self._code(found[1], found[2], text), columns.op_code(found["call"])
         numbers = (int(op_count, 16), int(count), int(dtype), int(redop), int(root), pointer(comm), int(nranks))
         columns.append((code, op, *numbers, number, _NAN))
         self._tallies[code] = (self._tallies.get(code, (0, 0))[0] + 1, number)
@@ -94,8 +94,13 @@ class CallReader:
         for code, (calls, last) in self._tallies.items():
             yield writers[code], calls, last
 
-    def _code(self, host: str, pid: str) -> int:
-        return self.columns.writer_code(WriterKey(self._file, "", host, int(pid)))
+    def _code(self, host: str, pid: str, text: str) -> int:
+        """The writer's number; of a new one its device is noted, which stands in `text`."""
+        key, known = WriterKey(self._file, "", host, int(pid)), len(self.columns.writers)
+        code = self.columns.writer_code(key)
+        if code == known and (found := re.search(rf"{re.escape(host)}:{pid}:\d+ \[(\d{{1,4}})\]", text)):
+            self.columns.devices[key] = int(found[1])
+        return code
 
     def take_event(self, event: Event, key: WriterKey) -> None:
         """Takes a call line that came the slow way (with a prefix, or torn off another line)."""

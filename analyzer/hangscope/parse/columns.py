@@ -52,6 +52,7 @@ class CallColumns:
 
     Attributes:
         writers: the writers seen; `writer` indexes into it.
+        devices: CUDA device of writers, as their NCCL header has it.
         ops: the operation names seen, as NCCL spells them; `op` indexes into it.
         writer, op, op_count, count, dtype, redop, root, nranks: as printed (dtype and redop are NCCL's enum numbers).
         comm: pointer of the communicator, valid inside one process only.
@@ -61,6 +62,7 @@ class CallColumns:
 
     def __init__(self) -> None:
         self.writers: list[WriterKey] = []
+        self.devices: dict[WriterKey, int] = {}
         self.ops: list[str] = []
         self._writer_index: dict[WriterKey, int] = {}
         self._op_index: dict[str, int] = {}
@@ -132,7 +134,7 @@ class CallColumns:
     def after(self, line: int) -> CallColumns:
         """The rows of lines behind this one, as columns of their own."""
         part = CallColumns()
-        part.writers, part.ops = self.writers, self.ops
+        part.writers, part.devices, part.ops = self.writers, self.devices, self.ops
         start = next((row for row, number in enumerate(self.line) if number > line), len(self.line))
         for mine, rows in zip(part._columns, self._columns, strict=True):
             mine.extend(rows[start:])
