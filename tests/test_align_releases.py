@@ -98,6 +98,20 @@ def test_stated_version_is_not_inferred() -> None:
     assert "nccl" not in job.versions.inferred
 
 
+def test_version_of_a_package_counts_where_no_line_says_what_runs() -> None:
+    package = "[pip3] nvidia-nccl-cu12==2.21.5\n"
+    assert job_of_text(package).versions.nccl == "2.21.5"
+    assert job_of_text(package + "node01:41:41 [0] NCCL INFO NCCL version 2.14.3+cuda11.7").versions.nccl == "2.14.3"
+
+
+def test_recorder_names_nccls_version_and_tells_torchs() -> None:
+    dump = '{"version": "2.9", "nccl_version": "2.27.3", "pg_config": {}, "entries": []}'
+    versions = job_of({"nccl_trace_rank_0.json": dump}).versions
+    assert versions.nccl == "2.27.3"
+    assert str(versions.inferred["torch"]) == "2.8"
+    assert versions.inferred["torch"].by == "the format of its flight recorder"
+
+
 @pytest.mark.parametrize("folder", CASES, ids=lambda folder: folder.name)
 def test_no_case_contradicts_what_it_states(folder: Path) -> None:
     assert [check for check in check_case(folder) if check.right is False] == []

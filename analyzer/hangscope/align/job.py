@@ -166,7 +166,7 @@ def align(sources: Sequence[ParsedSource], unreadable: Sequence[SourceRecord] = 
     if clocks.corrected or clocks.kernel_zones:
         correct_times(clocks, kept, identity.processes, identity.by_writer)
         events = EventIndex(sorted(events, key=_order))
-    versions = find_versions(events)
+    versions = find_versions(events.all, (recording for source in kept for recording in source.recordings))
     lost = frozenset(source.record.file for source in kept if source.block_buffered)
     calls, printed = _compare_calls(kept, identity, communicators, groups, versions=versions, lost_tails=lost)
     recordings = align_recordings(kept, identity)
@@ -252,7 +252,9 @@ def _fill_in(sources: Iterable[ParsedSource], identity: Identity) -> dict[int, P
             process = identity.by_writer[writer_key(event.line)]
             owner[id(event)] = process
             event.rank = event.line.rank if event.line.rank_source == "rank-prefix" else process.rank
-            event.process_host = process.host or host
+            # torch's prefix names a rank and no host: other lines of that rank may
+            named = identity.ranks.get(event.rank) if event.rank is not None else None
+            event.process_host = process.host or host or (named.host if named is not None else None)
     return owner
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from hangscope.align.process import Process
 from hangscope.align.releases import Inferred, common_releases
 from hangscope.model import Event
+from hangscope.parse.recorder.recording import Recording
 
 Version = str | tuple[str, ...] | None
 
@@ -32,6 +33,9 @@ _KINDS = {
 }
 """Software -> (event kind, field) that state its version."""
 
+_INSTALLED = {"nccl": (("nccl_package", "nccl"),)}
+"""The same, of what is installed: it counts where nothing says what runs, which may be another library."""
+
 
 @dataclass(frozen=True, slots=True)
 class Versions:
@@ -49,20 +53,32 @@ class Versions:
     inferred: Mapping[str, Inferred] = field(default_factory=dict)
 
 
-def find_versions(events: Iterable[Event]) -> Versions:
-    """The versions in the evidence, as printed."""
+def find_versions(events: Sequence[Event], recordings: Iterable[Recording] = ()) -> Versions:
+    """The versions in the evidence, as printed.
+
+    Args:
+        events: recognized lines.
+        recordings: dumps of flight recorders; those of torch 2.8 and later name NCCL's version.
+    """
+    found = _stated(events, _KINDS)
+    found["nccl"].update(recording.library for recording in recordings if recording.library)
+    installed = _stated(events, {software: kinds for software, kinds in _INSTALLED.items() if not found[software]})
+    stated: dict[str, Any] = {software: _one_or_more(values) for software, values in (found | installed).items()}
+    return Versions(**stated)
+
+
+def _stated(events: Iterable[Event], kinds: Mapping[str, Iterable[tuple[str, str]]]) -> dict[str, set[str]]:
     wanted: dict[str, list[tuple[str, str]]] = {}
-    for software, places in _KINDS.items():
+    for software, places in kinds.items():
         for kind, name in places:
             wanted.setdefault(kind, []).append((software, name))
-    found: dict[str, set[str]] = {software: set() for software in _KINDS}
+    found: dict[str, set[str]] = {software: set() for software in kinds}
     for event in events:
         for software, name in wanted.get(event.kind, ()):
             value = event.fields.get(name)
             if isinstance(value, str) and value:
                 found[software].add(_dotted(value))
-    stated: dict[str, Any] = {software: _one_or_more(values) for software, values in found.items()}
-    return Versions(**stated)
+    return found
 
 
 def add_inferred(stated: Versions, releases: Mapping[str, Sequence[tuple[Process, Inferred]]]) -> Versions:

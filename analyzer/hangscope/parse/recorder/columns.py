@@ -42,7 +42,7 @@ def build_recording(file: str, rank: int | None, dump: FoundDump) -> Recording:
     """One dump as columns. What is of the wrong type counts as not told."""
     head = dump.head
     entries = [entry for entry in dump.entries[:_MOST_ENTRIES] if isinstance(entry, dict)]
-    recording = Recording(file, rank, _version(head))
+    recording = Recording(file, rank, _version(head), _library(head))
     _Builder(recording, head).build(entries)
     return recording
 
@@ -282,6 +282,13 @@ def _version(head: dict[object, object]) -> tuple[int, int]:
     """Two numbers: 2.10 is younger than 2.9."""
     found = re.match(r"(\d{1,4})\.(\d{1,4})", str(head.get("version"))[:20])
     return (int(found[1]), int(found[2])) if found else (1, 0)
+
+
+def _library(head: dict[object, object]) -> str:
+    """``nccl_version`` of torch 2.8, ``comm_lib_version`` of later ones; gloo's dumps leave it empty."""
+    said = str(head.get("comm_lib_version") or head.get("nccl_version") or "")[:20]
+    found = re.match(r"2\.\d{1,2}\.\d{1,2}", said)
+    return found[0] if found else ""
 
 
 def _config(value: object) -> dict[str, tuple[str, str]]:

@@ -77,6 +77,7 @@ class Recording:
         file: the input it was read from.
         rank: global rank, as the file's name or the dump's place in a larger document tells; None when unknown.
         version: (major, minor) of the format; (1, 0) for the bare list of torch 2.2.
+        library: version of NCCL, as the dump states it (torch 2.8 on), else "".
         backend: prefix of the operations ("nccl", "gloo", "xccl", ...), "" when nothing was recorded.
         groups: the process groups.
         shapes: what the entries refer to.
@@ -90,6 +91,7 @@ class Recording:
     file: str
     rank: int | None
     version: tuple[int, int]
+    library: str = ""
     backend: str = ""
     groups: tuple[RecordedGroup, ...] = ()
     shapes: tuple[CallShape, ...] = ()
