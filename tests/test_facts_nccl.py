@@ -165,3 +165,44 @@ def test_one_host_name_with_two_addresses_is_two_machines() -> None:
     text = said(0, "Bootstrap : Using eth0:10.0.0.1<0>", host="localhost")
     text += said(1, "Bootstrap : Using eth0:10.0.0.2<0>", host="localhost")
     assert only(list(hosts.find(job_of(text))), "host_name_shared").fields["addresses"] == ("10.0.0.1", "10.0.0.2")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "differs"), [("NCCL_IB_DISABLE", "0.", False), ("NCCL_IB_DISABLE", "1.", True)]
+)
+def test_a_switch_set_to_what_it_is_anyway_differs_from_nothing(name: str, value: str, *, differs: bool) -> None:
+    lines = [
+        said(rank, "Bootstrap: Using eth0:10.0.0.1<0>", *([f"{name} set by environment to {value}"] if rank else []),
+             start(rank), "Trees [0] 1/-1/-1->0->-1")
+        for rank in range(3)
+    ]  # fmt: skip
+    assert bool(list(environment.find(job_of("".join(lines))))) is differs
+
+
+def test_torch_says_its_debug_level_only_where_it_is_set() -> None:
+    line = "[I1129 16:10:17.599111406 {}] [c10d] {}\n"
+    spoke = line.format("TCPStore.cpp:316", "TCP client connected to host node01:29500")
+    files = {
+        "node01.log": spoke,
+        "node02.log": line.format("debug.cpp:48", "The debug level is set to DETAIL.") + spoke,
+    }
+    job = align([read_stream(name, io.BytesIO(text.encode())) for name, text in files.items()])
+    fact = only(list(environment.find(job)), "setting_differs")
+    assert {fact.fields["value"], fact.fields["expected"]} == {"DETAIL", "not set"}
+    quiet = files | {"node02.log": files["node02.log"].replace("DETAIL", "INFO")}
+    job = align([read_stream(name, io.BytesIO(text.encode())) for name, text in quiet.items()])
+    assert list(environment.find(job)) == []
+
+
+@pytest.mark.parametrize(
+    ("origin", "place"),
+    [
+        ("transport/p2p.cc:258", "p2p"),
+        ("/longer/build/rccl/hipify/src/transport/p2p.cc:258", "p2p"),
+        ("/usr/src/debug/rccl/build/hipify/src/transport/net.cc:12", "net"),
+        ("/home/u/src/nccl/src/enqueue.cc:12", "other"),
+    ],
+)
+def test_the_place_of_a_cuda_error_does_not_depend_on_where_nccl_was_built(origin: str, place: str) -> None:
+    fact = only(list(cuda_place.find(job_of(warned(0, "Cuda failure 'invalid argument'", origin)))), "nccl_cuda_failure")
+    assert fact.fields["place"] == place

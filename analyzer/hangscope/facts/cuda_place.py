@@ -97,7 +97,7 @@ def _chain(following: list[Event], warning: Event) -> list[Event]:
 
 
 def _failure(event: Event, chain: list[Event]) -> Fact:
-    files = [event.line.origin, *(str(e.fields.get("source_file", "")) for e in chain)]
+    files = [_relative(event.line.origin), *(_relative(str(e.fields.get("source_file", ""))) for e in chain)]
     own = files[0]
     # Wrappers and allocators serve everybody: who called them is what counts.
     place = next(
@@ -110,7 +110,12 @@ def _failure(event: Event, chain: list[Event]) -> Fact:
 
 
 def _place(source: str) -> str:
-    return next((place for prefix, place in _PLACES.items() if source.startswith(prefix)), "other")
+    return next((place for prefix, place in _PLACES.items() if _relative(source).startswith(prefix)), "other")
+
+
+def _relative(source: str) -> str:
+    """The file below NCCL's own src folder: builds of RCCL and of distributions print where they were built."""
+    return source.rpartition("/src/")[2]
 
 
 def _ranks(event: Event) -> tuple[int, ...]:
