@@ -161,7 +161,7 @@ class ProcessDump:
     """One dump of one process: its threads at one moment.
 
     Attributes:
-        tool: "py-spy", "faulthandler", "pystack", "gdb" or "py-bt".
+        tool: "py-spy", "faulthandler", "pystack", "gdb", "lldb" or "py-bt".
         line: its first line; ``line.pid``, ``line.rank``, ``line.host`` say what the dump or its header does.
         threads: as printed.
         pid, parent_pid: of the process, None when unknown.

@@ -22,7 +22,7 @@ STARTING = frozenset({"rendezvous", "store-wait"})
 ON_GPU = frozenset({"gpu-sync", "backward", "optimizer"})
 """The host waits for the GPU, or may do so; what the GPU waits for was launched earlier."""
 
-_TOOLS = ("py-spy", "pystack", "py-bt", "gdb", "faulthandler")
+_TOOLS = ("py-spy", "pystack", "py-bt", "gdb", "lldb", "faulthandler")
 _SAYS_NOTHING = frozenset({"running", "native", "unknown", "noise"})
 _CRASH = re.compile(r"^Fatal Python error")
 _REFUSED = re.compile(r"Failed to suspend process|unexpected waitpid result", re.IGNORECASE)

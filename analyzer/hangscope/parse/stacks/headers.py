@@ -87,6 +87,7 @@ _FILLER = frozenset(
         "spy",
         "pystack",
         "gdb",
+        "lldb",
         "python",
         "rank",
         "round",
