@@ -41,6 +41,32 @@ _TORCH = {
     "TORCH_DISTRIBUTED_DEBUG": "the ranks with DETAIL compare every call with peers that do not take part",
     "TORCH_NCCL_USE_COMM_NONBLOCKING": "some ranks make their communicators at another moment than the others",
 }
+_DEFAULTS = {
+    "NCCL_IB_DISABLE": "0",
+    "NCCL_P2P_DISABLE": "0",
+    "NCCL_SHM_DISABLE": "0",
+    "NCCL_P2P_DIRECT_DISABLE": "0",
+    "NCCL_PXN_DISABLE": "0",
+    "NCCL_COLLNET_ENABLE": "0",
+    "NCCL_IGNORE_DISABLED_P2P": "0",
+    "NCCL_IGNORE_NET_MISMATCH": "0",
+    "NCCL_OOB_NET_ENABLE": "0",
+    "NCCL_MULTI_RANK_GPU_ENABLE": "0",
+    "NCCL_IB_SL": "0",
+    "NCCL_IB_TC": "0",
+    "NCCL_IB_PKEY": "0",
+    "NCCL_IB_RETRY_CNT": "7",
+    "NCCL_IB_QPS_PER_CONNECTION": "1",
+    "NCCL_CROSS_NIC": "2",
+    "NCCL_DMABUF_ENABLE": "1",
+    "NCCL_RUNTIME_CONNECT": "1",
+    "NCCL_GRAPH_MIXING_SUPPORT": "1",
+    "NCCL_RAS_ENABLE": "1",
+    "TORCH_DISTRIBUTED_DEBUG": "OFF",
+    "TORCH_NCCL_USE_COMM_NONBLOCKING": "0",
+}
+"""What a setting is where nobody sets it, for those of which it is one value in all releases that have it."""
+
 _EXACT = {name: effect for effect, names in _EFFECTS.items() for name in names if not name.endswith("*")}
 _BEGINNINGS = {name[:-1]: effect for effect, names in _EFFECTS.items() for name in names if name.endswith("*")}
 
@@ -64,3 +90,13 @@ def effect_of(name: str) -> str:
     short = name.removeprefix("NCCL_")
     exact = _EXACT.get(short) or _ON_A_HOST.get(short)
     return exact or next((effect for begin, effect in _BEGINNINGS.items() if short.startswith(begin)), "")
+
+
+def effective(name: str, value: str | None) -> str:
+    """What a value amounts to: the default where it is not set (None), and the same for values that do the same."""
+    if value is None:
+        return _DEFAULTS.get(name, "")
+    if name == "TORCH_DISTRIBUTED_DEBUG":
+        # INFO prints more, and calls nothing
+        return "DETAIL" if value.upper() == "DETAIL" else "OFF"
+    return value

@@ -7,17 +7,18 @@ from collections.abc import Iterator
 from hangscope.align.job import Job
 from hangscope.align.process import Process
 from hangscope.facts import FactKind
-from hangscope.facts.agreed_settings import effect_of, is_of_host, must_agree
+from hangscope.facts.agreed_settings import effect_of
 from hangscope.facts.collect import evidence_of
 from hangscope.facts.comparisons.channels import transport_kind, unlike_ends
 from hangscope.facts.comparisons.network import BUILT_IN
 from hangscope.facts.majority import expected_value, hosts_of, ranks_of
 from hangscope.facts.settings import MILESTONES, NOT_SET, settings_of
 from hangscope.model import Event, Evidence, Fact, Value
+from hangscope.ranges import count_off
 
 KINDS = {
     "setting_differs": FactKind(
-        ("name", "value", "expected", "effect"),
+        ("name", "value", "expected", "effect", "who"),
         "A setting that must be equal on all ranks has another value on some, or is missing there.",
     ),
     "network_choice_differs": FactKind(("network", "expected"), "Some ranks use another network than the rest."),
@@ -44,8 +45,7 @@ def _settings(job: Job) -> Iterator[Fact]:
     """One fact a setting and differing value."""
     processes = dict(enumerate(job.processes))
     for setting in settings_of(job):
-        agrees = setting.agrees_on_hosts(job) if is_of_host(setting.name) else not must_agree(setting.name)
-        if not agrees:
+        if not setting.agrees(job):
             fields: dict[str, Value] = {"name": setting.name, "effect": effect_of(setting.name)}
             yield from _differing(("setting_differs", "value"), processes, setting.values, setting.said, fields)
 
@@ -111,17 +111,24 @@ def _differing(
         evidence = [evidence_of(event, f"it is {value} here") for event in lines[:4]]
         evidence += [evidence_of(event, f"it is {expected} here") for event in others[:4]]
         evidence += _proof_of_absence(odd if value == NOT_SET else rest if expected == NOT_SET else [])
+        ranks, hosts = _ranks_at(odd, speaking), hosts_of(odd)
         time = min((e.time for e in (*lines, *others) if e.time is not None), default=None)
         yield Fact(
             kind,
-            {**fields, key: value, "expected": expected},
-            _ranks_at(odd, speaking),
-            hosts_of(odd),
+            {**fields, key: value, "expected": expected, **({"who": _who(ranks, hosts)} if "name" in fields else {})},
+            ranks,
+            hosts,
             "",
             _ranks_at(rest, speaking),
             time,
             tuple(evidence),
         )
+
+
+def _who(ranks: tuple[int, ...], hosts: tuple[str, ...]) -> str:
+    if ranks:
+        return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {count_off(ranks)}"
+    return ", ".join(hosts) or "some processes"
 
 
 def _ranks_at(members: list[Process], processes: dict[int, Process]) -> tuple[int, ...]:

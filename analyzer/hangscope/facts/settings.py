@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from hangscope.align.job import Job
 from hangscope.align.process import Process
+from hangscope.facts.agreed_settings import effect_of, effective, is_of_host
 from hangscope.model import Event
 
 NOT_SET = "not set"
@@ -32,6 +33,7 @@ MILESTONES = frozenset(
     }
 )
 _LISTED = re.compile(r"\b((?:TORCH|NCCL)_[A-Z0-9_]+): ([^\s,]+)")
+_TORCH_DEBUG = "TORCH_DISTRIBUTED_DEBUG"
 _A_DUMP = 3
 """Of so many variables that a process prints as ``X=V``, one that is not among them is not set."""
 
@@ -50,11 +52,14 @@ class Setting:
     values: dict[int, str]
     said: dict[int, Event]
 
-    def agrees_on_hosts(self, job: Job) -> bool:
-        """Whether it is the same on all ranks of each host."""
+    def agrees(self, job: Job) -> bool:
+        """Whether all ranks that have to do the same do it, on a host or everywhere; True for what may differ."""
+        if not effect_of(self.name):
+            return True
         seen: dict[str | None, set[str]] = defaultdict(set)
         for number, value in self.values.items():
-            seen[job.processes[number].host].add(value)
+            place = job.processes[number].host if is_of_host(self.name) else None
+            seen[place].add(effective(self.name, None if value == NOT_SET else value))
         return all(len(values) == 1 for values in seen.values())
 
 
@@ -76,6 +81,8 @@ def settings_of(job: Job) -> list[Setting]:
         read = {number: event for number, event in said.items() if event.kind == "nccl_setting" and number in speaking}
         for number in _without(speaking, read):
             values.setdefault(number, NOT_SET)
+        if name == _TORCH_DEBUG:
+            values |= {number: NOT_SET for number in _talkative(processes) if number not in values}
         if len(read) < len(said):
             for number, names in dumped.items():
                 if len(names) >= _A_DUMP:
@@ -93,7 +100,14 @@ def _said(process: Process) -> Iterator[tuple[str, str, Event]]:
             for name, value in _LISTED.findall(event.line.text):
                 yield name, value, event
         elif event.kind == "debug_level":
-            yield "TORCH_DISTRIBUTED_DEBUG", str(event.fields.get("level", "")), event
+            yield _TORCH_DEBUG, str(event.fields.get("level", "")), event
+
+
+def _talkative(processes: dict[int, Process]) -> Iterator[int]:
+    """Processes that print torch's INFO lines, in which it says its debug level if that is set (debug.cpp, 1.10 on)."""
+    for number, process in processes.items():
+        if any(event.line.header == "c10" and event.line.level == "I" for event in process.events):
+            yield number
 
 
 def _without(speaking: dict[int, Process], read: dict[int, Event]) -> Iterator[int]:

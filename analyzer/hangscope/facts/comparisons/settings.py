@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hangscope.align.job import Job
-from hangscope.facts.agreed_settings import is_of_host, must_agree
+from hangscope.facts.agreed_settings import must_agree
 from hangscope.facts.comparisons.said import Holders, compared
 from hangscope.facts.settings import settings_of
 from hangscope.model import Comparison
@@ -21,11 +21,11 @@ def compare(job: Job) -> Iterator[Comparison]:
     holders = Holders(job)
     for setting in settings_of(job):
         values = setting.values
-        of_job = must_agree(setting.name)
-        if not of_job and len(set(values.values())) == len(values) > _FEW:
+        if not must_agree(setting.name) and len(set(values.values())) == len(values) > _FEW:
             continue
         said = [holders.of_process(job.processes[n], value, setting.said.get(n)) for n, value in values.items()]
-        matters = of_job or (is_of_host(setting.name) and not setting.agrees_on_hosts(job))
+        # 0 here and not set there is the same for most switches
+        matters = not setting.agrees(job) or (must_agree(setting.name) and len(set(values.values())) == 1)
         found = compared(TOPIC, setting.name, said, must_agree=matters)
         if found is not None:
             yield found

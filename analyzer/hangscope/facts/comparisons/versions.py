@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from hangscope.align.job import Job
 from hangscope.facts.comparisons.said import Holders, Said, compared
@@ -48,13 +49,13 @@ def compare_product(job: Job, aspect: str) -> Comparison | None:
 
 
 def _stated(holders: Holders, aspect: str) -> list[Said]:
-    found: dict[object, Said] = {}
+    found: list[Said] = []
     for kind, field in _STATED[aspect]:
-        for one in holders.fields(holders.job.events.of(kind), field):
-            text = _release(one.text, aspect)
-            holder = (one.ranks, one.hosts, one.name)
-            found.setdefault(holder, Said(text, one.shown, one.ranks, one.hosts, one.name))
-    return list(found.values())
+        known = {(one.ranks, one.hosts, one.name) for one in found}
+        said = holders.fields(holders.job.events.of(kind), field)
+        new = [one for one in said if (one.ranks, one.hosts, one.name) not in known]
+        found += [replace(one, text=_release(one.text, aspect)) for one in new]
+    return found
 
 
 def _release(text: str, aspect: str) -> str:
