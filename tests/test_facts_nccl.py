@@ -204,5 +204,6 @@ def test_torch_says_its_debug_level_only_where_it_is_set() -> None:
     ],
 )
 def test_the_place_of_a_cuda_error_does_not_depend_on_where_nccl_was_built(origin: str, place: str) -> None:
-    fact = only(list(cuda_place.find(job_of(warned(0, "Cuda failure 'invalid argument'", origin)))), "nccl_cuda_failure")
+    job = job_of(warned(0, "Cuda failure 'invalid argument'", origin))
+    fact = only(list(cuda_place.find(job)), "nccl_cuda_failure")
     assert fact.fields["place"] == place
