@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,11 @@ from check_releases import check_case
 from hangscope.align.job import Job
 from hangscope.align.releases import Inferred
 from hangscope.align.versions import Versions
+from hangscope.api import analyze
 from hangscope.diagnose.versions import Fit, fit
+from hangscope.report.formats.text import render
+from hangscope.report.options import RenderOptions
+from hangscope.report.serialize import to_dict
 from nccl_logs import job_of
 from score_fixtures import FIXTURES
 
@@ -88,6 +93,20 @@ def test_nccl_is_inferred_from_words_and_header() -> None:
     new = "node01:41:41 [0] init.cc:12 (commAlloc) NCCL WARN Cuda failure 999 'unknown error'"
     assert inferred(new, "nccl") == "2.30.7 or newer by the form of its line headers"
     assert inferred(new.replace(" (commAlloc)", ""), "nccl") == "2.19.1 or newer by the wording of its messages"
+
+
+def test_report_says_what_is_inferred_and_by_what(tmp_path: Path) -> None:
+    log = tmp_path / "job.log"
+    log.write_text(f"[rank3]:[E ProcessGroupNCCL.cpp:563] {CAUGHT}\n", encoding="utf-8")
+    report = analyze(log, jobs=1)
+    told = to_dict(report)["job"]
+    assert told["torch_version"] is None
+    inferred = told["inferred"]["torch"]
+    assert (inferred["first"], inferred["last"], inferred["by"]) == ("2.3", "2.3", "source line numbers")
+    assert [(item["file"], item["line"]) for item in inferred["evidence"]] == [("job.log", 1)]
+    page = io.StringIO()
+    render(report, page, RenderOptions())
+    assert "torch 2.3 (inferred from source line numbers)" in page.getvalue()
 
 
 def test_stated_version_is_not_inferred() -> None:
