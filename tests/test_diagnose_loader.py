@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,8 @@ from hangscope.diagnose.loader import list_rules, load_rule, load_rules
 from hangscope.diagnose.rule import Condition, FieldTest, Operator, Status
 from hangscope.errors import RuleError
 from hangscope.model import Role
+
+_ENTRY = '[a]\nfamily = "x"\nrole = "cause"\nmeans = "m"\nlooks = "l"\nwhy = "w"\nconfirm = ["c"]\n'
 
 
 def test_every_key_is_read(tmp_path: Path) -> None:
@@ -86,7 +89,7 @@ def test_a_wrong_file_is_one_clear_error(tmp_path: Path, old: str, new: str, mes
     path = write_rule(tmp_path / "rules", SHM_RULE.replace(old, new, 1))
     with pytest.raises(RuleError) as caught:
         load_rule(path)
-    assert str(caught.value).startswith("rules/host/shm-extend-failed.toml: ")
+    assert re.match(r"rules/host/shm-extend-failed\.toml:\d+: ", str(caught.value))
     assert message in str(caught.value)
 
 
@@ -138,7 +141,9 @@ def test_own_rules_come_on_top_and_ids_are_unique(tmp_path: Path) -> None:
         "/dev/shm is full on {hosts}"
     ]
     write_rule(tmp_path / "two", text, name)
-    with pytest.raises(RuleError, match=r"a-rule-of-my-own.toml: id: 'a-rule-of-my-own' is taken by one/host/a-rule"):
+    with pytest.raises(
+        RuleError, match=r"two/host/a-rule-of-my-own.toml:2: id: 'a-rule-of-my-own' is taken by one/host/a-rule"
+    ):
         load_rules([tmp_path / "one", tmp_path / "two"])
 
 
@@ -159,9 +164,12 @@ def test_a_heading_is_read_past_an_explanation_with_brackets(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('[a]\nfamily = "x"\nrole = "cause"', r"a\.means: is missing"),
-        ('[a]\nfamily = "x"\nrole = "reason"\nmeans = "m"', r"a\.role: must be one of"),
-        ('[a]\nfamily = "x"\nrole = "cause"\nmeans = "m"\nold = 1', r"a\.old: unknown key"),
+        (_ENTRY.replace('means = "m"\n', ""), r"a\.means: is missing"),
+        (_ENTRY.replace('"cause"', '"reason"'), r"a\.role: must be one of"),
+        (_ENTRY + "old = 1", r"a\.old: unknown key"),
+        (_ENTRY.replace('["c"]', '"c"'), r"a\.confirm: must be a list of strings that is not empty"),
+        (_ENTRY.replace('["c"]', "[]"), r"a\.confirm: must be a list of strings that is not empty"),
+        (_ENTRY.replace('"l"', '""'), "a: its texts must be strings that are not empty"),
         ("a = 1", "a: must be a table"),
         ("[a", "causes.toml: "),
     ],

@@ -1,4 +1,4 @@
-"""What people read about rules: pages of `explain`, the list of `rules`, and rules/README.md."""
+"""What people read about rules: the list of `rules`, and rules/README.md."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from diagnose_samples import DEATH_RULE, SHM_RULE, write_rule
-from hangscope.cli import explain as explain_command
 from hangscope.cli import rules as rules_command
 from hangscope.diagnose import reference
 from hangscope.diagnose.catalogue import causes
@@ -23,55 +22,6 @@ def own_rules(tmp_path: Path) -> Path:
         old = "shm-extend-failed" if family == "host" else "killed-by-somebody"
         write_rule(tmp_path, text.replace(old, name), name, family)
     return tmp_path
-
-
-def test_page_of_a_rule(own_rules: Path) -> None:
-    page = reference.explain_text("sample-shm", [own_rules])
-    for part in (
-        "sample-shm  (rule; stable since 0.1.0",
-        "Names the cause shm-exhausted: /dev/shm is too small",
-        "  node01:11:11 [0] misc/shmutils.cc:72 NCCL WARN Error",
-        "  - Give the container on {hosts} a larger /dev/shm.\n      docker run --shm-size=8g",
-        "  - Let NCCL take less shared memory. (nccl>=2.8,<2.20)",
-        "  - The cuMem host fallback prints the same words and goes on.",
-        "  - NCCL 2.21 src/misc/shmutils.cc",
-        "Accounts for: peer-lost, watchdog-timeout.",
-        "Earlier names: shm-full",
-    ):
-        assert part in page
-
-
-def test_page_by_an_earlier_name(own_rules: Path) -> None:
-    assert reference.explain_text("shm-full", [own_rules]) == reference.explain_text("sample-shm", [own_rules])
-
-
-def test_page_of_a_cause(own_rules: Path) -> None:
-    page = reference.explain_text("killed-by-signal", [own_rules])
-    assert page.startswith("killed-by-signal  (cause; family process)\n\nA rank was ended from outside")
-    assert "  sample-death: {ranks} got signal {signal}" in page
-    assert "hangscope explain" in page
-
-
-@pytest.mark.parametrize("name", sorted(causes()))
-def test_every_cause_has_a_page(name: str) -> None:
-    assert causes()[name].means.split()[0] in reference.explain_text(name)
-
-
-@pytest.mark.parametrize(
-    ("name", "suggestion"),
-    [("gpu-out-of-memry", "gpu-out-of-memory"), ("Peer_Lost", "peer-lost"), ("sample-sh", "sample-shm"), ("oom!", "")],
-)
-def test_an_unknown_name_suggests_similar_ones(own_rules: Path, name: str, suggestion: str) -> None:
-    with pytest.raises(UnknownNameError) as caught:
-        reference.explain_text(name, [own_rules])
-    assert str(caught.value) == f"there is no cause or rule named {name!r}"
-    assert suggestion in caught.value.advice
-    assert caught.value.advice
-
-
-def test_explain_prints_the_page(own_rules: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert explain_command.run(_parse(explain_command, "sample-shm", "--rules", str(own_rules))) == 0
-    assert capsys.readouterr().out == reference.explain_text("sample-shm", [own_rules])
 
 
 def test_rules_prints_a_table(capsys: pytest.CaptureFixture[str]) -> None:

@@ -68,22 +68,19 @@ def diagnose(job: Job, rules: Sequence[str | Path] = (), facts: Sequence[Fact] |
         rules: folders of further rules.
         facts: the job's facts, when they are at hand already.
     """
-    from hangscope.diagnose.check import check_rules
     from hangscope.diagnose.confidence import Gaps
     from hangscope.diagnose.evaluate import evaluate
-    from hangscope.diagnose.kinds import known_kinds
-    from hangscope.diagnose.loader import load_rules, load_rules_about
+    from hangscope.diagnose.extent import World
+    from hangscope.diagnose.loader import load_rules_about
+    from hangscope.diagnose.own_rules import load_checked_rules
     from hangscope.diagnose.verdict import choose_verdict
     from hangscope.facts.collect import collect_facts
     from hangscope.facts.coverage import coverage
 
     known = tuple(collect_facts(job) if facts is None else facts)
-    if rules:
-        base = load_rules(tuple(rules))
-        check_rules(base, known_kinds())
-    else:
-        base = load_rules_about(frozenset(fact.kind for fact in known))
-    findings = evaluate(base, known, job.versions, without_nccl=job.without_nccl)
+    base = load_checked_rules(rules) if rules else load_rules_about(frozenset(fact.kind for fact in known))
+    world = World(job.world_size, {rank: process.host for rank, process in job.ranks.items() if process.host})
+    findings = evaluate(base, known, job.versions, without_nccl=job.without_nccl, world=world)
     clocks = job.clocks if len(job.hosts) > 1 else None
     return choose_verdict(findings, base, gaps=Gaps(coverage(job), job.lost_tails, clocks))
 
@@ -193,12 +190,17 @@ def analyze_text(text: str) -> tuple[Finding, ...]:
     return diagnose(align(sources)).findings
 
 
-def explain(name: str) -> str:
-    """What a cause or a rule means, how it looks in logs, and what to do.
+def explain(name: str, rules: Sequence[str | Path] = ()) -> str:
+    """What a cause or a rule means, how it looks in logs, why it happens, how to confirm it, and what to do.
+
+    Args:
+        name: id of a cause or of a rule.
+        rules: folders of further rules.
 
     Raises:
         UnknownNameError: when there is no such cause or rule.
+        RuleError: when a rule of one of the folders is wrong.
     """
-    from hangscope.diagnose.reference import explain_text
+    from hangscope.diagnose.pages import explain_text
 
-    return explain_text(name)
+    return explain_text(name, rules)

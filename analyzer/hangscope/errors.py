@@ -27,7 +27,24 @@ class GrammarError(HangscopeError):
 
 
 class RuleError(HangscopeError):
-    """A rule file is wrong; the message names the file and the key."""
+    """A rule file is wrong; the message names the file, the line and the key.
+
+    Attributes:
+        key: the key that is wrong, with the tables it stands in (``when.all[1].fact``), or an empty string.
+        line: the line it stands on, once that is known.
+    """
+
+    def __init__(self, message: str, advice: str = "", key: str = "", line: int | None = None) -> None:
+        super().__init__(message, advice)
+        self.key = key
+        self.line = line
+
+    def on_line(self, line: int) -> RuleError:
+        """The same error with the line in it, behind the name of the file; the first line told stays."""
+        if self.line is not None:
+            return self
+        file, colon, rest = str(self).partition(": ")
+        return RuleError(f"{file}:{line}{colon}{rest}", self.advice, self.key, line)
 
 
 class UnknownNameError(HangscopeError):

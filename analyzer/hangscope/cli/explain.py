@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import shutil
 
-from hangscope.diagnose.reference import explain_text
+from hangscope.diagnose.pages import WIDTH, explain_text
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -16,6 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prints the page."""
-    print(explain_text(args.name, args.rules), end="")
+    """Prints the page, as wide as the terminal."""
+    width = shutil.get_terminal_size((WIDTH, 24)).columns
+    print(explain_text(args.name, args.rules, width=width), end="")
     return 0

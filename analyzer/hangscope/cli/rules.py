@@ -8,7 +8,7 @@ import json
 from collections.abc import Sequence
 
 from hangscope.diagnose.catalogue import families
-from hangscope.diagnose.loader import list_rules, load_rules
+from hangscope.diagnose.loader import list_rules
 from hangscope.diagnose.reader import suggest
 from hangscope.diagnose.rule import Heading
 from hangscope.errors import UnknownNameError
@@ -39,10 +39,9 @@ def run(args: argparse.Namespace) -> int:
 
 def _check(folders: Sequence[str]) -> None:
     """Who lists rules of their own wants to know whether they are right; that alone is worth loading the grammars."""
-    from hangscope.diagnose.check import check_rules
-    from hangscope.diagnose.kinds import known_kinds
+    from hangscope.diagnose.own_rules import load_checked_rules
 
-    check_rules(load_rules(folders), known_kinds())
+    load_checked_rules(folders)
 
 
 def _as_json(rules: Sequence[Heading]) -> str:

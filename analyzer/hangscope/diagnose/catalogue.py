@@ -18,17 +18,28 @@ INSUFFICIENT_EVIDENCE = "insufficient-evidence"
 BOOKKEEPING_FAMILY = "none"
 """Family of the verdicts that blame nobody."""
 
-_KEYS = frozenset({"family", "role", "means"})
+_KEYS = frozenset({"family", "role", "means", "looks", "why", "confirm"})
 
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """One entry of the catalogue."""
+    """One entry of the catalogue.
+
+    Attributes:
+        family: the folder that holds its rules.
+        means: what has happened.
+        looks: how that looks in logs, dumps and tables.
+        why: how it comes about.
+        confirm: what settles it, in whole sentences; a command stands at the end, behind a colon.
+    """
 
     id: str
     family: str
     role: Role
     means: str
+    looks: str
+    why: str
+    confirm: tuple[str, ...]
 
 
 @functools.cache
@@ -64,4 +75,17 @@ def _cause(file: str, name: str, table: object) -> Cause:
         raise RuleError(f"{file}: {name}.{key}: unknown key")
     if table["role"] not in set(Role):
         raise RuleError(f"{file}: {name}.role: must be one of {', '.join(Role)}, is {table['role']!r}")
-    return Cause(name, str(table["family"]), Role(table["role"]), str(table["means"]))
+    if not isinstance(table["confirm"], list) or not table["confirm"]:
+        raise RuleError(f"{file}: {name}.confirm: must be a list of strings that is not empty")
+    texts = [table["family"], table["means"], table["looks"], table["why"], *table["confirm"]]
+    if not all(isinstance(text, str) and text.strip() for text in texts):
+        raise RuleError(f"{file}: {name}: its texts must be strings that are not empty")
+    return Cause(
+        id=name,
+        family=table["family"],
+        role=Role(table["role"]),
+        means=table["means"],
+        looks=table["looks"],
+        why=table["why"],
+        confirm=tuple(table["confirm"]),
+    )

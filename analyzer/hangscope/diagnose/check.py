@@ -40,10 +40,10 @@ def check_rule(rule: Rule, kinds: Kinds) -> None:
 
 def _check_condition(rule: Rule, at: str, condition: Condition, kinds: Kinds) -> None:
     if condition.fact not in kinds:
-        raise RuleError(f"{rule.file}: {at}.fact: no fact {condition.fact!r}{suggest(condition.fact, kinds)}")
+        raise _error(rule, f"{at}.fact", f"no fact {condition.fact!r}{suggest(condition.fact, kinds)}")
     for field in kinds[condition.fact]:
         if any(suffix and field.endswith(suffix) for suffix in Operator):
-            raise RuleError(f"{rule.file}: {at}: the field {condition.fact}.{field} has a name that reads as a test")
+            raise _error(rule, at, f"the field {condition.fact}.{field} has a name that reads as a test")
     for test in condition.tests:
         _check_field(rule, f"{at}.{test.field}{test.operator}", condition.fact, test.field, kinds)
 
@@ -51,10 +51,8 @@ def _check_condition(rule: Rule, at: str, condition: Condition, kinds: Kinds) ->
 def _check_field(rule: Rule, at: str, fact: str, field: str, kinds: Kinds) -> None:
     known = kinds[fact] | set(FACT_KEYS)
     if field not in known:
-        raise RuleError(
-            f"{rule.file}: {at}: the fact {fact!r} has no field {field!r}{suggest(field, known)}",
-            f"It has {', '.join(sorted(known))}.",
-        )
+        what = f"the fact {fact!r} has no field {field!r}{suggest(field, known)}"
+        raise _error(rule, at, what, f"It has {', '.join(sorted(known))}.")
 
 
 def _check_text(rule: Rule, key: str, text: str, kinds: Kinds) -> None:
@@ -62,7 +60,9 @@ def _check_text(rule: Rule, key: str, text: str, kinds: Kinds) -> None:
         facts = [condition.fact for condition in (*rule.when.all, *rule.when.any) if condition.name == item.name]
         known = set(FACT_KEYS).union(*(kinds[fact] for fact in facts))
         if item.field and item.field not in known:
-            raise RuleError(
-                f"{rule.file}: {key}: {{{item.name}.{item.field}}}: {', '.join(facts)} has no field "
-                f"{item.field!r}{suggest(item.field, known)}"
-            )
+            what = f"{', '.join(facts)} has no field {item.field!r}{suggest(item.field, known)}"
+            raise _error(rule, key, f"{{{item.name}.{item.field}}}: {what}")
+
+
+def _error(rule: Rule, key: str, what: str, advice: str = "") -> RuleError:
+    return RuleError(f"{rule.file}: {key}: {what}", advice, key)

@@ -27,6 +27,7 @@ from hangscope.diagnose.rule import (
 )
 from hangscope.diagnose.template import SUMMARY_NAMES, outline, placeholders
 from hangscope.diagnose.versions import parse_requirement
+from hangscope.diagnose.where import find_line, line_of_byte, line_of_error
 from hangscope.errors import RuleError
 from hangscope.resources import rules_dir
 
@@ -77,12 +78,15 @@ def load_rules(extra_dirs: Iterable[str | Path] = (), family: str = "") -> tuple
     Raises:
         RuleError: a file is wrong, or two rules have one id.
     """
-    rules = tuple(load_rule(path) for path in rule_files(extra_dirs, family))
+    files = rule_files(extra_dirs, family)
+    rules = tuple(load_rule(path) for path in files)
     owners: dict[str, Rule] = {}
-    for rule in rules:
+    for path, rule in zip(files, rules, strict=True):
         for name in (rule.id, *rule.aliases):
             if name in owners:
-                raise RuleError(f"{rule.file}: id: {name!r} is taken by {owners[name].file}")
+                key = "id" if name == rule.id else "aliases"
+                error = RuleError(f"{rule.file}: {key}: {name!r} is taken by {owners[name].file}", key=key)
+                raise error.on_line(find_line(_read(path), key))
             owners[name] = rule
     return rules
 
@@ -108,9 +112,13 @@ def load_rule(path: Path) -> Rule:
     """Loads one rule file.
 
     Raises:
-        RuleError: with the file, the key and what is wrong with it.
+        RuleError: with the file, the line, the key and what is wrong with it.
     """
-    return _load(path, _read(path))
+    text = _read(path)
+    try:
+        return _load(path, text)
+    except RuleError as error:
+        raise error.on_line(find_line(text, error.key)) from error
 
 
 def family_of(path: Path) -> str:
@@ -189,15 +197,19 @@ def _read_heading(path: Path) -> Heading:
 def _read(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise RuleError(f"{_label(path)}: {error}") from error
+    except UnicodeDecodeError as error:
+        wrong = RuleError(f"{_label(path)}: is not UTF-8: {error.reason}", "Save it as UTF-8.")
+        raise wrong.on_line(line_of_byte(error.object, error.start)) from error
+    except OSError as error:
+        raise RuleError(f"{_label(path)}: {error.strerror or error}") from error
 
 
 def _parse(path: Path, text: str) -> Table:
     try:
         return Table(_label(path), "", tomllib.loads(text))
     except tomllib.TOMLDecodeError as error:
-        raise RuleError(f"{_label(path)}: {error}") from error
+        message, line = line_of_error(error, text)
+        raise RuleError(f"{_label(path)}: no valid TOML: {message}").on_line(line) from error
 
 
 def _label(path: Path) -> str:

@@ -25,7 +25,7 @@ class Table:
 
     def error(self, key: str, what: str, advice: str = "") -> RuleError:
         """The error for a key of this table."""
-        return RuleError(f"{self.file}: {self.path(key)}: {what}", advice)
+        return RuleError(f"{self.file}: {self.path(key)}: {what}", advice, self.path(key))
 
     def path(self, key: str) -> str:
         return ".".join(part for part in (self.at, key) if part)
