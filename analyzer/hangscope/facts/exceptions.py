@@ -48,6 +48,7 @@ _CONSEQUENCE_TEXTS = re.compile(
     r"Connection (?:closed by|reset by|was closed)|Broken pipe|Socket (?:Timeout|closed)|(?:Read|Write) error \[|"
     r"Timed out (?:waiting|initializing)|wait timeout after|timed out in (?:call to wait|blocking wait)|"
     r"NCCL (?:error|Error|communicator was aborted)|nccl(?:Remote|System|Internal|UnhandledCuda)Error|"
+    r"unhandled (?:cuda|system) error|"
     r"remote process exited|connectFullMesh|Connect(?:ion)? timeout|client socket has|Stop_waiting response|"
     r"collective operation timeout|Watchdog caught|failed to pass monitoredBarrier|reached monitoredBarrier|"
     r"Application timeout caused pair closure|Collective operation (?:failed|timed out)|EngineCore|"
@@ -70,6 +71,7 @@ _COLLECTIVE_TEXTS = re.compile(
 _GPU_TEXTS = re.compile(
     r"CUDA (?:error|out of memory|driver error|failure)|out of memory\. Tried to allocate|cudaError|CUBLAS_STATUS|"
     r"cuDNN error|CUDNN_STATUS|ECC error|no kernel image|Triton Error \[CUDA\]|HIP (?:error|out of memory)|NVML|"
+    r"hipError|HSA_STATUS|"
     r"CUFFT_|CUSOLVER_|CUSPARSE_|RESOURCE_EXHAUSTED|nvrtc"
 )
 _MEMORY_TEXTS = re.compile(
