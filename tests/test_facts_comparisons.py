@@ -244,3 +244,23 @@ def test_ranks_of_one_host_of_many_stand_out_together() -> None:
 def test_words_with_digits_do_not_tell_messages_apart() -> None:
     first, second = "dev mlx5_6 gid=fe80::1a2, errno 12 failed", "dev mlx5_7 gid=fe80::1a3, errno 5 failed"
     assert template_of(first) == template_of(second) == "dev # gid=#, errno # failed"
+
+
+def test_torch_that_no_line_states_is_inferred_and_marked() -> None:
+    caught = (
+        "[rank{0}]:[E1019 01:04:03.356947152 ProcessGroupNCCL.cpp:{1}] [Rank {0}] Watchdog caught collective operation"
+        " timeout: WorkNCCL(SeqNum=57, OpType=ALLREDUCE, NumelIn=8, NumelOut=8, Timeout(ms)=600000) ran for 600045"
+        " milliseconds before timing out."
+    )
+    files = {f"rank{rank}.log": [caught.format(rank, 685 if rank == 2 else 629)] for rank in range(3)}
+    found = of(job_of(files), "PyTorch")
+    assert [value.ranks for value in found.values] == [(0, 1), (2,)]
+    assert all(value.text.endswith(" (inferred)") for value in found.values)
+    stated = of(job_of(files | {"rank0.txt": ["torch==2.6.0"], "rank1.txt": ["torch==2.6.0"]}), "PyTorch")
+    assert [value.text for value in stated.values] == ["2.6.0"]
+
+
+def test_torch_tells_which_nccl_it_has() -> None:
+    line = "[rank{}]: ProcessGroupNCCL environments: NCCL version: {}, TORCH_NCCL_ENABLE_TIMING: 0"
+    job = job_of({f"rank{r}.log": [line.format(r, "2.21.5" if r else "2.26.2")] for r in range(3)})
+    assert values(of(job, "NCCL")) == [("2.21.5", (1, 2), ()), ("2.26.2", (0,), ())]

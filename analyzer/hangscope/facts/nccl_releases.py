@@ -123,6 +123,10 @@ def _shape(event: Event) -> tuple[Release, Release]:
         case "nccl_version":
             exact = _release(str(event.fields.get("version", "")))
             return (exact, exact) if exact else (_OLDEST, _NEWEST)
+        case "process_group_environment" | "torch_nccl_error":
+            # torch asks the library that is loaded (ncclGetVersion)
+            exact = _release(str(event.fields.get("nccl_version", "")))
+            return (exact, exact) if exact else (_OLDEST, _NEWEST)
         case "bootstrap_interface":
             return (_OLDEST, (2, 23, _ANY)) if "Bootstrap :" in text else ((2, 24), _NEWEST)
         case "bootstrap_timings":

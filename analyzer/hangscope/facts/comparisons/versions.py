@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from hangscope.align.job import Job
+from hangscope.align.process import Process
+from hangscope.align.releases import Inferred, common_releases
 from hangscope.facts.comparisons.said import Holders, Said, compared
 from hangscope.facts.nccl_releases import release_groups
 from hangscope.model import Comparison, Evidence
@@ -45,6 +47,8 @@ def compare_product(job: Job, aspect: str) -> Comparison | None:
         said = _python(holders)
     else:
         said = _stated(holders, aspect)
+        if not said and aspect == TORCH:
+            said = _inferred(holders)
     return compared(TOPIC, aspect, said, must_agree=aspect in (TORCH, NCCL, CUDA, NCCL_CUDA))
 
 
@@ -56,6 +60,25 @@ def _stated(holders: Holders, aspect: str) -> list[Said]:
         new = [one for one in said if (one.ranks, one.hosts, one.name) not in known]
         found += [replace(one, text=_release(one.text, aspect)) for one in new]
     return found
+
+
+def _inferred(holders: Holders) -> list[Said]:
+    """Where no line states a version: what each process can be of, put together while releases have one in common."""
+    groups: list[list[tuple[Process, Inferred]]] = []
+    # exact ones first: a wide range fits several groups, and belongs to the first of them
+    for member in sorted(holders.job.releases["torch"], key=lambda one: (len(one[1].releases), one[0].rank or 0)):
+        home = next((group for group in groups if common_releases("torch", [*group, member]) is not None), None)
+        if home is None:
+            groups.append([member])
+        else:
+            home.append(member)
+    said = []
+    for group in groups:
+        common = common_releases("torch", group)
+        for process, own in group:
+            text = f"{common or own} (inferred)"
+            said.append(holders.of_process(process, text, own.evidence[0] if own.evidence else None))
+    return said
 
 
 def _release(text: str, aspect: str) -> str:
