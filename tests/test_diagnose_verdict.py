@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -89,6 +90,22 @@ def test_a_clearly_later_finding_explains_nothing() -> None:
 def test_another_clock_may_be_late() -> None:
     kernel = make_finding("kernel", "gpu-fell-off-bus", time=9_000)
     assert _choose(kernel, _peer(time=1)).findings[1].explained_by == "gpu-fell-off-bus"
+
+
+def test_what_a_rank_says_of_itself_is_not_explained_by_an_inference_about_others() -> None:
+    rules = [_rule("dns", 60, [OOM]), _rule("oom", 80), _rule("signal", 60)]
+    # GIVEN a cause that is inferred, and ranks elsewhere that suffer from it
+    elsewhere = replace(make_finding("dns", "dns-failure"), affected_ranks=(6, 7))
+    assert _choose(elsewhere, _oom(3), rules=rules).verdict.rule == "oom"
+    assert _choose(elsewhere, _oom(3), rules=rules).findings[1].explained_by is None
+    # it explains what its own ranks say, and what anybody says when it names nobody
+    for dns in (replace(elsewhere, affected_ranks=(3, 7)), make_finding("dns", "dns-failure")):
+        assert _choose(dns, _oom(3), rules=rules).verdict.rule == "dns"
+    # so does a cause of the same host, or one that a rank or the kernel states
+    shared = replace(elsewhere, hosts=("node01",))
+    oom = make_finding("oom", OOM, ranks=(3,), hosts=("node01",))
+    assert _choose(shared, oom, rules=rules).verdict.rule == "dns"
+    assert _choose(elsewhere, _oom(3), rules=[_rule("dns", 80, [OOM]), _rule("oom", 80)]).verdict.rule == "dns"
 
 
 def test_of_two_that_explain_each_other_the_heavier_wins() -> None:

@@ -70,6 +70,7 @@ def diagnose(job: Job, rules: Sequence[str | Path] = (), facts: Sequence[Fact] |
     """
     from hangscope.diagnose.confidence import Gaps
     from hangscope.diagnose.evaluate import evaluate
+    from hangscope.diagnose.extent import World
     from hangscope.diagnose.loader import load_rules_about
     from hangscope.diagnose.own_rules import load_checked_rules
     from hangscope.diagnose.verdict import choose_verdict
@@ -78,7 +79,8 @@ def diagnose(job: Job, rules: Sequence[str | Path] = (), facts: Sequence[Fact] |
 
     known = tuple(collect_facts(job) if facts is None else facts)
     base = load_checked_rules(rules) if rules else load_rules_about(frozenset(fact.kind for fact in known))
-    findings = evaluate(base, known, job.versions, without_nccl=job.without_nccl)
+    world = World(job.world_size, {rank: process.host for rank, process in job.ranks.items() if process.host})
+    findings = evaluate(base, known, job.versions, without_nccl=job.without_nccl, world=world)
     clocks = job.clocks if len(job.hosts) > 1 else None
     return choose_verdict(findings, base, gaps=Gaps(coverage(job), job.lost_tails, clocks))
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from hangscope.align.versions import Versions
 from hangscope.diagnose.defects import UNSURE_CONFIDENCE, unsure_words
+from hangscope.diagnose.extent import World, extent_words
 from hangscope.diagnose.index import FactIndex, earliest
 from hangscope.diagnose.match import Match, match
 from hangscope.diagnose.rule import Rule
@@ -24,7 +25,12 @@ _FOR_OTHERS = 4
 
 
 def evaluate(
-    rules: Iterable[Rule], facts: Iterable[Fact], versions: Versions | None = None, *, without_nccl: bool = False
+    rules: Iterable[Rule],
+    facts: Iterable[Fact],
+    versions: Versions | None = None,
+    *,
+    without_nccl: bool = False,
+    world: World | None = None,
 ) -> tuple[Finding, ...]:
     """Findings of the rules that hold, in the order of the rules; nothing is explained or merged yet.
 
@@ -33,6 +39,7 @@ def evaluate(
         facts: everything the evidence shows, in any order.
         versions: versions seen, which decide what remedies are offered, and under which names settings go.
         without_nccl: the job does not use NCCL, so that advice about it is of no use.
+        world: who is in the job, which tells a fault of the job or of a host from one of a rank.
     """
     index = FactIndex(facts)
     seen = versions or Versions()
@@ -42,7 +49,7 @@ def evaluate(
         covered = Fit.NO if found is None else Fit.YES if rule.affected is None else rule.affected.covers(seen)
         if found is None or covered is Fit.NO:
             continue
-        finding = _build_finding(rule, found, seen, without_nccl=without_nccl)
+        finding = _build_finding(rule, found, seen, world or World(), without_nccl=without_nccl)
         if covered is Fit.YES:
             findings.append(finding)
         elif rule.role is Role.CAUSE:
@@ -62,18 +69,24 @@ def _doubt(finding: Finding, rule: Rule, versions: Versions) -> Finding:
     )
 
 
-def _build_finding(rule: Rule, found: Match, versions: Versions, *, without_nccl: bool) -> Finding:
+def _build_finding(rule: Rule, found: Match, versions: Versions, world: World, *, without_nccl: bool) -> Finding:
     everything = earliest(itertools.chain.from_iterable(found.bound.values()))
     ranks = sorted({rank for fact in found.culprits for rank in fact.ranks} - found.excused_ranks)
     hosts = sorted({host for fact in found.culprits for host in fact.hosts} - found.excused_hosts)
+    affected = {rank for fact in everything for rank in fact.affected}
+    if rule.role is Role.SYMPTOM and not found.culprits:
+        # who says it and is not to blame suffers from it
+        affected.update(rank for fact in everything for rank in fact.ranks)
     subject = Subject(
         ranks=tuple(ranks),
-        hosts=tuple(hosts),
+        hosts=tuple(hosts) or world.hosts_of(ranks),
         groups=tuple(dict.fromkeys(fact.group for fact in everything if fact.group)),
-        affected=tuple(sorted({rank for fact in everything for rank in fact.affected} - set(ranks))),
+        affected=tuple(sorted(affected - set(ranks))),
         count=len(found.culprits or everything),
         bound=found.bound,
+        are_all=world.is_all(ranks),
     )
+    extent = extent_words(ranks, world) if rule.role is Role.CAUSE else ""
     offered = (
         fit_remedy(Remedy(render(remedy.text, subject), remedy.command), versions, without_nccl=without_nccl)
         for remedy in rule.remedies
@@ -87,7 +100,7 @@ def _build_finding(rule: Rule, found: Match, versions: Versions, *, without_nccl
         affected_ranks=subject.affected,
         hosts=subject.hosts,
         confidence=rule.confidence,
-        explanation=sentences(render(rule.explanation, subject)),
+        explanation=" ".join(filter(None, (sentences(render(rule.explanation, subject)), extent))),
         remedies=in_order(remedy for remedy in offered if remedy is not None),
         evidence=choose_evidence(found.culprits, everything),
         rule=rule.id,

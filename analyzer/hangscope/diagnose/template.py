@@ -34,7 +34,7 @@ class Placeholder:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What a template speaks about."""
+    """What a template speaks about; `are_all`: the ranks are all of the job's."""
 
     ranks: tuple[int, ...]
     hosts: tuple[str, ...]
@@ -42,6 +42,7 @@ class Subject:
     affected: tuple[int, ...]
     count: int
     bound: Mapping[str, Sequence[Fact]]
+    are_all: bool = False
 
 
 def placeholders(template: str) -> list[Placeholder]:
@@ -140,6 +141,8 @@ def _fill_summary(wanted: Placeholder, subject: Subject) -> str:
     if wanted.name == "hosts":
         names, text = subject.hosts, _format_hosts(subject.hosts)
         return _named(wanted, len(names), text)
+    if wanted.name == "ranks" and wanted.format == "named" and subject.are_all:
+        return f"all {len(subject.ranks):,} ranks"
     ranks = subject.ranks if wanted.name == "ranks" else subject.affected
     return _named(wanted, len(ranks), count_off(ranks))
 
@@ -199,13 +202,13 @@ def _counted(value: float, one: str, many: str) -> str:
 
 
 _LONGEST_TITLE = 140
-_HEADLINE_STARTS = ("rank ", "ranks ", "host ", "hosts ", "an unknown ", "process ", "a process ")
+_HEADLINE_STARTS = ("all ", "rank ", "ranks ", "host ", "hosts ", "an unknown ", "process ", "a process ")
 
 # Words of logs are quoted in explanations too, so that only the words that templates put in are touched.
 _SPARE_SPACES = re.compile(r" +(?=[ \n]|\.(?:\s|\Z))")
 _SENTENCE_START = re.compile(
     r"(\A\s*|[a-z)>\]]\.\s+)([ratp])"
-    r"(?=anks? \d|n unknown (?:rank|host)|he (?:shell|kernel|launcher) |rocess \d| process )"
+    r"(?=anks? \d|ll \d[\d,]* ranks|n unknown (?:rank|host)|he (?:shell|kernel|launcher) |rocess \d| process )"
 )
 _NOTHING_KNOWN = {"hosts": "an unknown host", "group": "an unknown group"}
 _NAMED = {"ranks": "rank", "affected": "rank", "hosts": "host"}

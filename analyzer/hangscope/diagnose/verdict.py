@@ -210,8 +210,23 @@ def _explain(nodes: Sequence[_Node]) -> list[set[int]]:
 def _may_explain(cause: _Node, effect: _Node) -> bool:
     if effect.finding.cause not in cause.explains:
         return False
+    if _speaks_for_itself(cause, effect):
+        return False
     known = cause.finding.time is not None and effect.finding.time is not None
     return cause.late or not known or cause.time <= effect.time + CLEARLY_LATER_S
+
+
+def _speaks_for_itself(cause: _Node, effect: _Node) -> bool:
+    """Whether ranks say their own reason, and a cause that is only inferred names others and none of them.
+
+    Such a cause may be true as well; it is no reason to disbelieve what a rank says of itself.
+    """
+    own, other = effect.finding, cause.finding
+    if own.role is not Role.CAUSE or not own.ranks or effect.tier > _DIRECT_TIER or cause.tier <= _DIRECT_TIER:
+        return False
+    named = {*other.ranks, *other.affected_ranks}
+    is_elsewhere = bool(named) and named.isdisjoint(own.ranks)
+    return is_elsewhere and (not other.hosts or set(other.hosts).isdisjoint(own.hosts))
 
 
 def _behind(number: int, causes_of: Sequence[set[int]]) -> set[int]:
