@@ -17,7 +17,7 @@ _IDS = re.compile(r"(?:(?P<pid>\d{1,10}):(?P<tid>\d{1,10})|(?<=:)(?P<only>\d{1,1
 _HOST_END = re.compile(r"(?:(?<!\S)(?:NCCL|INFO|WARN)(?=[a-z\d]))?(?P<host>[^\s:\[\]]{0,128}):$")
 # file.cc:123 (func), or a plugin's function with its signature in the file slot; TRACE has a time before it
 _PLACE = re.compile(r"(?P<file>\S.*?:\d+)(?: \([^)]*\))? ")
-_TORN_HEAD = re.compile(r".{0,40}?(?:^|[\s\d])\[-?\d+\] (?:\S{1,80}:\d+(?: \([^)]*\))? )?$")
+_TORN_HEAD = re.compile(r".{0,40}?(?:^|[\s\d])\[-?\d+\] (?:(?P<file>\S{1,300}:\d+)(?: \([^)]*\))? )?$")
 # NCCL before 2.3 printed no NCCL in front of the level
 _OLD_NCCL = re.compile(
     r"(?P<host>[^\s:\[\]]{1,128}):(?P<pid>\d{1,10}):(?P<tid>\d{1,10}) \[(?P<dev>-?\d+)\] "
@@ -124,9 +124,10 @@ def _nccl_header(text: str, floor: int, marker: re.Match[str], before: Writer) -
         writer.pid = int(ids["pid"] or ids["only"])
         writer.tid = int(ids["tid"]) if ids["tid"] else None
         return Header(begin + start, marker.end(), writer)
-    if begin == floor and _TORN_HEAD.fullmatch(window):
+    torn = _TORN_HEAD.fullmatch(window) if begin == floor else None
+    if torn:
         # the line begins in the middle of a header: its writer is unknown
-        return Header(floor, marker.end(), _nccl_writer(before, marker["level"], None), torn=True)
+        return Header(floor, marker.end(), _nccl_writer(before, marker["level"], torn["file"]), torn=True)
     return None
 
 
