@@ -330,6 +330,10 @@ def insufficient_evidence() -> Report:
         remedies=(),
         evidence=(_line("train.log", 120, "step 118 loss 2.4", "the last line"),),
         rule="insufficient-evidence",
+        also_said=tuple(
+            _line("train.log", 100 + n, f"node01:41{n}:42{n} [0] proxy.cc:{n} NCCL WARN {text}", "NCCL said so")
+            for n, text in enumerate(("[Proxy Service 0] Something odd\x1b[31m", "a second", "a third", "a fourth"))
+        ),
     )
     steps = (
         NextStep(

@@ -265,7 +265,7 @@ class Consequence:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A cause that a rule found (keys of the report contract, plus when it happened and what it explains)."""
+    """A cause that a rule found: the report contract's keys, its time, what it explains, what was said beside it."""
 
     cause: str
     role: Role
@@ -281,6 +281,7 @@ class Finding:
     explained_by: str | None = None
     time: float | None = None
     explains: tuple[Consequence, ...] = ()
+    also_said: tuple[Evidence, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

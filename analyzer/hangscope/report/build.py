@@ -9,6 +9,7 @@ from hangscope.report.comparisons import with_lone_lines
 from hangscope.report.given_settings import remarks_on_settings
 from hangscope.report.inputs import DiagnosisView, JobView, StuckView
 from hangscope.report.rank_states import find_rank_states
+from hangscope.report.said import with_what_was_said
 from hangscope.report.stack_states import find_stack_states, find_stack_tree
 from hangscope.report.story import tell_story
 from hangscope.report.times import iso_time
@@ -25,10 +26,12 @@ def build_report(job: JobView, diagnosis: DiagnosisView, comparisons: tuple[Comp
     verdict = with_lone_lines(diagnosis.verdict, comparisons)
     findings = tuple(verdict if finding == diagnosis.verdict else finding for finding in diagnosis.findings)
     findings = findings if verdict in findings else (verdict, *findings)
+    place = findings.index(verdict)
+    findings = with_what_was_said(job, findings, place)
     return Report(
         hangscope_version=hangscope.__version__,
         job=_job_info(job),
-        verdict=verdict,
+        verdict=findings[place],
         findings=findings,
         collectives=tuple(_collective(stuck) for stuck in job.stuck),
         ranks=find_rank_states(job, diagnosis),

@@ -88,6 +88,7 @@ def _finding(finding: Finding) -> Plain:
         "explanation": _prose(finding.explanation),
         "remedies": [_advice(remedy.text, remedy.command) for remedy in finding.remedies],
         "evidence": [_evidence(evidence) for evidence in finding.evidence],
+        "also_said": [_evidence(evidence) for evidence in finding.also_said],
         "explained_by": finding.explained_by,
         "explains": [_consequence(one) for one in finding.explains],
         "rule": finding.rule,

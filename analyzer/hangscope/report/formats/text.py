@@ -17,6 +17,7 @@ from hangscope.report.terminal.details import (
     show_warnings,
 )
 from hangscope.report.terminal.ranks import show_ranks
+from hangscope.report.terminal.said import show_said
 from hangscope.report.terminal.screen import Screen
 from hangscope.report.terminal.stacks import show_stacks
 from hangscope.report.terminal.summary import one_line_verdict, show_further_steps, show_summary
@@ -35,6 +36,7 @@ def render(report: Report, stream: TextIO, options: RenderOptions) -> None:
     show_stacks(screen, report)
     show_comparisons(screen, report)
     show_proof(screen, report)
+    show_said(screen, report)
     show_story(screen, report)
     show_other_findings(screen, report)
     show_further_steps(screen, report)
