@@ -293,7 +293,11 @@ def rendezvous_of(job: JobView) -> tuple[str | None, int | None]:
     for process in job.processes:
         for event in process.events:
             address, port = event.fields.get("master_addr"), event.fields.get("master_port")
-            if isinstance(address, str) and isinstance(port, int) and is_name(address):
+            if event.kind == "launch_setting" and event.fields.get("setting_name") == "rdzv_endpoint":
+                # torchrun's own list of its settings: 10.9.0.1:2222, or a host alone
+                address, _, digits = str(event.fields.get("value", "")).rpartition(":")
+                port = int(digits) if digits.isdecimal() else None
+            if isinstance(address, str) and isinstance(port, int) and is_name(address) and 0 < port < 65536:
                 return address, port
     return None, None
 

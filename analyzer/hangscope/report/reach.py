@@ -26,8 +26,8 @@ _OF_THE_NODE = re.compile(r"\b(?:dmesg|journalctl|lspci|lsmod|smartctl|mlxlink|c
 
 
 def is_name(text: str) -> bool:
-    """Whether a host, pod or address of the evidence can stand in a command."""
-    return _NAME.fullmatch(text) is not None
+    """Whether a host, pod or address of the evidence can stand in a command, and says more than "here"."""
+    return _NAME.fullmatch(text) is not None and text != "localhost"
 
 
 @dataclass(frozen=True, slots=True)
