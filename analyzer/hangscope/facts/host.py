@@ -28,6 +28,8 @@ KINDS = {
 
 _SHM = re.compile(r"/dev/shm|\bshm\b|psm_|/torch_\d|nccl-\w{6}")  # noqa: S108  (text to find, no file is opened)
 _VOLUMES = re.compile(r"shm")
+# Kubernetes evicts pods for want of these
+_DISKS = ("ephemeral-storage", "nodefs", "imagefs", "inodes")
 
 
 def find(job: Job) -> Iterator[Fact]:
@@ -116,6 +118,9 @@ def _full_places(job: Job) -> Iterator[Fact]:
             yield _said("space_exhausted", {"path": mount, "place": place}, event)
     for event in job.events.of("kube_storage_exceeded"):
         yield _said("space_exhausted", {"path": "the pod's ephemeral storage", "place": "disk"}, event)
+    for event in job.events.of("kube_evicted"):
+        if event.fields.get("resource") in _DISKS:
+            yield _said("space_exhausted", {"path": "the node's disk", "place": "disk"}, event)
     for event in job.events.of("kube_volume_exceeded"):
         volume = str(event.fields.get("volume"))
         place = "shm" if _VOLUMES.search(volume) else "disk"

@@ -38,6 +38,8 @@ _CONNECT_FAILURES = (
     "client_connect_retry",
     "rendezvous_connection_failed",
 )
+_RETRIES = ("client_connect_failed", "server_not_listening")
+_RETRYING = re.compile(r"(?:client|server) socket (?:has|on)|is listening yet")
 _BIND_FAILURES = ("server_listen_failed", "server_bind_failed", "server_no_address", "port_taken")
 _LOSSES = ("store_connection_lost", "store_closed", "store_check_failed", "store_call_failed")
 _BROKEN = re.compile(r"[Cc]onnection (?:was )?(?:\w+ )?(?:reset|closed)|[Bb]roken pipe|got 0 bytes|not connected")
@@ -165,6 +167,26 @@ def _store_silent(job: Job) -> Iterator[Fact]:
             "own_host_too": process.host is not None and process.host == host,
         }
         yield _fact("store_never_answered", process, [*refused[:2], *events], fields)
+    yield from _still_trying(job)
+
+
+def _still_trying(job: Job) -> Iterator[Fact]:
+    """Processes whose last word is that they try to connect again."""
+    for process, events in _by_process(job, _RETRIES):
+        last = process.last_line
+        if any(event.kind in _CONNECT_FAILURES for event in process.events) or last is None:
+            continue
+        if _RETRYING.search(last.text):
+            event = events[-1]
+            host = event.fields.get("store_host") or host_part(str(event.fields.get("address", "")))
+            fields: dict[str, Value] = {
+                "store_host": host or None,
+                "store_port": event.fields.get("store_port", _port(event)),
+                "errno": event.fields.get("errno"),
+                "error": event.fields.get("error"),
+                "own_host_too": process.host is not None and process.host == host,
+            }
+            yield _fact("store_never_answered", process, events, fields)
 
 
 def _ports(job: Job) -> Iterator[Fact]:
