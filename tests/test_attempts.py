@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
+from diagnose_samples import make_finding
 from hangscope.align.job import Job
+from hangscope.api import analyze
+from hangscope.model import AttemptResult, Finding
+from hangscope.report.attempts import describe_attempts
 from nccl_logs import Rank, job_of, job_of_ranks, ranks
 
 RESTART = (
@@ -127,6 +134,79 @@ def test_two_processes_that_claim_one_rank_at_the_same_time_are_no_restart() -> 
     second.init(("Init START",))
     job = job_of({"job.log": [*first.lines, *second.lines, *Rank(0, 2).say("Using network Socket").lines]})
     assert len(job.duplicates[0]) == 2
+
+
+# --- what earlier attempts left ---------------------------------------------------------------------------
+
+OOM = "[rank1]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 1 has 1.00 GiB free."
+SECOND = RESTART.replace("2/3", "1/3")
+
+
+def parts(job: Job) -> list[tuple[int, list[object]]]:
+    """The messages of each earlier attempt."""
+    return [
+        (attempt.number, [e.fields["message"] for s in attempt.sources for e in s.events if e.kind == "exception"])
+        for attempt in job.earlier
+    ]
+
+
+def test_earlier_attempts_are_kept_apart_by_folder() -> None:
+    job = job_of({f"run_1/attempt_{n}/0/stderr.log": error(f"attempt {n}") for n in (0, 1, 2)})
+    assert parts(job) == [(0, ["attempt 0"]), (1, ["attempt 1"])]
+
+
+def test_earlier_attempts_are_kept_apart_by_restart_line() -> None:
+    job = job_of({"job.log": [*error("first"), RESTART, *error("second"), SECOND, *error("third")]})
+    assert parts(job) == [(0, ["first"]), (1, ["second"])]
+    assert messages(job) == ["third"]
+
+
+def test_one_restart_that_two_agents_announce_is_one() -> None:
+    job = job_of({"job.log": [*error("first"), RESTART, RESTART, *error("second")]})
+    assert parts(job) == [(0, ["first"])]
+
+
+def test_only_the_latest_of_many_attempts_are_looked_at() -> None:
+    job = job_of({f"run_1/attempt_{n}/0/stderr.log": error(str(n)) for n in range(9)})
+    assert [number for number, _ in parts(job)] == [5, 6, 7]
+
+
+def test_calls_of_an_earlier_attempt_are_its_own() -> None:
+    first, second = Rank(0, 2).init().call().call(), Rank(0, 2)
+    second.pid = 900
+    second.init().call()
+    job = job_of({"job.log": [*first.lines, *second.lines]})
+    assert [len(source.calls) for attempt in job.earlier for source in attempt.sources] == [2]
+    assert len(job.tables.calls) == 1
+
+
+def test_report_says_how_earlier_attempts_ended(tmp_path: Path) -> None:
+    lines = [*error("x"), OOM, RESTART, *error("a rare bug")]
+    lines[:3] = [f"[rank1]: {line}" for line in error("x")[:2]]
+    (tmp_path / "job.log").write_text("\n".join([*lines, ""]), encoding="utf-8")
+    report = analyze(tmp_path, jobs=1)
+    assert report.verdict.cause == "python-exception"
+    assert [(a.number, a.verdict.cause, a.verdict.ranks) for a in report.attempts] == [(0, "gpu-out-of-memory", (1,))]
+    assert "attempt 0, before a restart: Rank 1 ran out of GPU memory (gpu-out-of-memory, high)" in report.warnings
+
+
+def _finding(cause: str, *hosts: str) -> Finding:
+    return replace(make_finding("r", cause, hosts=hosts), title="It broke")
+
+
+def test_the_same_fault_again_is_said_to_be_the_same() -> None:
+    before = [
+        AttemptResult(0, _finding("ib-port-down", "node01", "node02")),
+        AttemptResult(1, _finding("ib-port-down")),
+    ]
+    assert list(describe_attempts(before, _finding("ib-port-down", "node02")))[-1] == (
+        "every attempt that tells ended with ib-port-down on node02: starting again does not help"
+    )
+    assert len(list(describe_attempts(before, _finding("disk-full", "node02")))) == 2
+    silent = [AttemptResult(0, _finding("insufficient-evidence"))]
+    assert list(describe_attempts(silent, _finding("insufficient-evidence"))) == [
+        "attempt 0, before a restart: its lines do not show why it ended"
+    ]
 
 
 def test_healthy_job_is_no_restart() -> None:

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from hangscope.align.job import Job
     from hangscope.diagnose.verdict import Diagnosis
     from hangscope.live.capture import Say
-    from hangscope.model import Fact, Finding, Report
+    from hangscope.model import AttemptResult, Fact, Finding, Report
 
-__all__ = ["Attachment", "analyze", "analyze_text", "attach", "diagnose", "explain", "load"]
+__all__ = ["Attachment", "analyze", "analyze_text", "attach", "diagnose", "diagnose_attempts", "explain", "load"]
 
 Progress = Callable[[int, int], None]
 
@@ -85,6 +85,21 @@ def diagnose(job: Job, rules: Sequence[str | Path] = (), facts: Sequence[Fact] |
     return choose_verdict(findings, base, gaps=Gaps(coverage(job), job.lost_tails, clocks))
 
 
+def diagnose_attempts(job: Job, rules: Sequence[str | Path] = ()) -> tuple[AttemptResult, ...]:
+    """How the attempts before the last one ended, the oldest first; empty for a job that was never restarted.
+
+    Args:
+        job: as `load` gives it.
+        rules: folders of further rules.
+    """
+    from hangscope.align.job import align
+    from hangscope.model import AttemptResult
+
+    return tuple(
+        AttemptResult(attempt.number, diagnose(align(attempt.sources), rules).verdict) for attempt in job.earlier
+    )
+
+
 def analyze(
     *paths: str | Path, jobs: int | None = None, rules: Sequence[str | Path] = (), progress: Progress | None = None
 ) -> Report:
@@ -116,7 +131,8 @@ def analyze(
     job = align(read_inputs(inputs, jobs, progress), unreadable)
     facts = collect_facts(job)
     diagnosis = diagnose(job, rules, facts)
-    report = build_report(dataclasses.replace(job, stuck=stuck_calls(job, facts)), diagnosis, compare(job))
+    attempts = diagnose_attempts(job, rules)
+    report = build_report(dataclasses.replace(job, stuck=stuck_calls(job, facts)), diagnosis, compare(job), attempts)
     return quote(report, read_lines(inputs, lines_to_quote(report)))
 
 

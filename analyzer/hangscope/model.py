@@ -490,6 +490,19 @@ class NextStep:
 
 
 @dataclass(frozen=True, slots=True)
+class AttemptResult:
+    """How an attempt before the last one ended.
+
+    Attributes:
+        number: as torchrun counts, the first is 0.
+        verdict: what its own lines show; no other evidence was looked at.
+    """
+
+    number: int
+    verdict: Finding
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """Everything hangscope has to say about one job (report contract, schema_version 1)."""
 
@@ -506,4 +519,5 @@ class Report:
     stacks: tuple[StackState, ...] = ()
     stack_tree: tuple[StackNode, ...] = ()
     comparisons: tuple[Comparison, ...] = ()
+    attempts: tuple[AttemptResult, ...] = ()
     schema_version: int = 1

@@ -133,13 +133,21 @@ class CallColumns:
 
     def after(self, line: int) -> CallColumns:
         """The rows of lines behind this one, as columns of their own."""
+        return self.between(line, None)
+
+    def between(self, line: int, last: int | None) -> CallColumns:
+        """The rows of lines behind one and up to another (None: to the end), as columns of their own."""
         part = CallColumns()
         part.writers, part.devices, part.ops = self.writers, self.devices, self.ops
-        start = next((row for row, number in enumerate(self.line) if number > line), len(self.line))
+        start = self._row_after(line)
+        end = len(self.line) if last is None else self._row_after(last)
         for mine, rows in zip(part._columns, self._columns, strict=True):
-            mine.extend(rows[start:])
-        part.time.extend(self.time[start:])
+            mine.extend(rows[start:end])
+        part.time.extend(self.time[start:end])
         return part
+
+    def _row_after(self, line: int) -> int:
+        return next((row for row, number in enumerate(self.line) if number > line), len(self.line))
 
     def op_code(self, call: str) -> int:
         """Index of an operation in `ops`, made when new."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hangscope
-from hangscope.model import CollectiveState, Comparison, InferredVersion, JobInfo, Report
+from hangscope.model import AttemptResult, CollectiveState, Comparison, InferredVersion, JobInfo, Report
 from hangscope.report.advice import advise
+from hangscope.report.attempts import describe_attempts
 from hangscope.report.comparisons import with_lone_lines
 from hangscope.report.given_settings import remarks_on_settings
 from hangscope.report.inputs import DiagnosisView, JobView, StuckView
@@ -15,13 +16,19 @@ from hangscope.report.story import tell_story
 from hangscope.report.times import iso_time
 
 
-def build_report(job: JobView, diagnosis: DiagnosisView, comparisons: tuple[Comparison, ...] = ()) -> Report:
+def build_report(
+    job: JobView,
+    diagnosis: DiagnosisView,
+    comparisons: tuple[Comparison, ...] = (),
+    attempts: tuple[AttemptResult, ...] = (),
+) -> Report:
     """Everything there is to say about one job; the same input gives the same report.
 
     Args:
         job: the aligned job.
         diagnosis: its verdict, and all findings.
         comparisons: what its ranks and hosts have in each respect.
+        attempts: how the attempts before the last one ended, the oldest first.
     """
     verdict = with_lone_lines(diagnosis.verdict, comparisons)
     findings = tuple(verdict if finding == diagnosis.verdict else finding for finding in diagnosis.findings)
@@ -38,10 +45,19 @@ def build_report(job: JobView, diagnosis: DiagnosisView, comparisons: tuple[Comp
         story=tell_story(job, diagnosis),
         next_steps=advise(job, diagnosis),
         sources=job.sources,
-        warnings=tuple(dict.fromkeys([*job.warnings, *(remark.warning for remark in remarks_on_settings(job))])),
+        warnings=tuple(
+            dict.fromkeys(
+                [
+                    *job.warnings,
+                    *describe_attempts(attempts, verdict),
+                    *(remark.warning for remark in remarks_on_settings(job)),
+                ]
+            )
+        ),
         stacks=find_stack_states(job.stacks),
         stack_tree=find_stack_tree(job.stacks),
         comparisons=comparisons,
+        attempts=attempts,
     )
 
 

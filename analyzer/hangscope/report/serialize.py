@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hangscope.model import (
+    AttemptResult,
     CollectiveState,
     ComparedValue,
     Comparison,
@@ -42,6 +43,7 @@ def to_dict(report: Report) -> Plain:
         "stacks": [_stack(state) for state in report.stacks],
         "stack_tree": [_node(node) for node in report.stack_tree],
         "comparisons": [_comparison(comparison) for comparison in report.comparisons],
+        "attempts": [_attempt(result) for result in report.attempts],
         "story": [_step(step) for step in report.story],
         "next_steps": [_next_step(step) for step in report.next_steps],
         "sources": [_source(source) for source in report.sources],
@@ -93,6 +95,19 @@ def _finding(finding: Finding) -> Plain:
         "explains": [_consequence(one) for one in finding.explains],
         "rule": finding.rule,
         "time": iso_time(finding.time),
+    }
+
+
+def _attempt(result: AttemptResult) -> Plain:
+    verdict = result.verdict
+    return {
+        "attempt": result.number,
+        "cause": verdict.cause,
+        "title": printable(verdict.title),
+        "ranks": list(verdict.ranks),
+        "hosts": [printable(host) for host in verdict.hosts],
+        "confidence": round(verdict.confidence, 3),
+        "time": iso_time(verdict.time),
     }
 
 
