@@ -141,8 +141,8 @@ def costs_of(command: str) -> str:
     """What the settings of a command cost, in whole sentences; "" when nothing."""
     said: dict[str, None] = {}
     for setting in _costly(command):
-        words = f"A test, not a cure: {setting.costs}" if setting.fast_path else f"It costs something: {setting.costs}"
-        said[words] = None
+        plain = setting.costs[:1].upper() + setting.costs[1:]
+        said[f"A test, not a cure: {setting.costs}" if setting.fast_path else plain] = None
     return " ".join(said)
 
 
