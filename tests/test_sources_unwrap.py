@@ -122,6 +122,19 @@ class TestTorn:
             True,
         )
 
+    @pytest.mark.parametrize(
+        ("text", "damaged"),
+        [
+            ("[1] misc/shmutils.cc:103 NCCL WARN Cuda failure", True),
+            ("transport/net_ib.cc:1295 NCCL WARN Cuda failure", False),
+            ("/app/rccl/hipify/src/transport/p2p.cc:256 (open) NCCL WARN Cuda failure", False),
+        ],
+    )
+    def test_a_header_without_its_writer_still_says_where(self, text: str, *, damaged: bool) -> None:
+        line = one(text)
+        origin = text.removeprefix("[1] ").split(" ")[0]
+        assert shown(line, "header", "origin", "text", "damaged") == ("nccl", origin, "Cuda failure", damaged)
+
     def test_text_glued_to_a_host_goes_by_hosts_known_for_that_process(self) -> None:
         *_, rest, line = unwrap(NCCL + "a", NCCL + "b", f"rc{NCCL}c")
         assert shown(rest, "text", "damaged") == ("rc", True)

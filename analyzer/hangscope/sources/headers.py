@@ -18,6 +18,8 @@ _HOST_END = re.compile(r"(?:(?<!\S)(?:NCCL|INFO|WARN)(?=[a-z\d]))?(?P<host>[^\s:
 # file.cc:123 (func), or a plugin's function with its signature in the file slot; TRACE has a time before it
 _PLACE = re.compile(r"(?P<file>\S.*?:\d+)(?: \([^)]*\))? ")
 _TORN_HEAD = re.compile(r".{0,40}?(?:^|[\s\d])\[-?\d+\] (?:(?P<file>\S{1,300}:\d+)(?: \([^)]*\))? )?$")
+# reports often leave out host and process, or a launcher's prefix took the device's number
+_BARE_PLACE = re.compile(r"(?P<file>[\w./+-]{1,300}\.(?:cc|cu|cpp|c|h|hpp):\d+)(?: \([^)]*\))? ")
 # NCCL before 2.3 printed no NCCL in front of the level
 _OLD_NCCL = re.compile(
     r"(?P<host>[^\s:\[\]]{1,128}):(?P<pid>\d{1,10}):(?P<tid>\d{1,10}) \[(?P<dev>-?\d+)\] "
@@ -124,8 +126,11 @@ def _nccl_header(text: str, floor: int, marker: re.Match[str], before: Writer) -
         writer.pid = int(ids["pid"] or ids["only"])
         writer.tid = int(ids["tid"]) if ids["tid"] else None
         return Header(begin + start, marker.end(), writer)
-    torn = _TORN_HEAD.fullmatch(window) if begin == floor else None
-    if torn:
+    if begin != floor:
+        return None
+    if bare := _BARE_PLACE.fullmatch(window):
+        return Header(floor, marker.end(), _nccl_writer(before, marker["level"], bare["file"]))
+    if torn := _TORN_HEAD.fullmatch(window):
         # the line begins in the middle of a header: its writer is unknown
         return Header(floor, marker.end(), _nccl_writer(before, marker["level"], torn["file"]), torn=True)
     return None
