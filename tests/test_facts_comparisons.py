@@ -264,3 +264,12 @@ def test_torch_tells_which_nccl_it_has() -> None:
     line = "[rank{}]: ProcessGroupNCCL environments: NCCL version: {}, TORCH_NCCL_ENABLE_TIMING: 0"
     job = job_of({f"rank{r}.log": [line.format(r, "2.21.5" if r else "2.26.2")] for r in range(3)})
     assert values(of(job, "NCCL")) == [("2.21.5", (1, 2), ()), ("2.26.2", (0,), ())]
+
+
+def test_python_is_told_by_the_paths_of_tracebacks() -> None:
+    trace = (
+        'Traceback (most recent call last):\n  File "/opt/venv/lib/python3.{}/site-packages/torch/x.py", line 3, in f\n'
+        "    g()\nValueError: no\n"
+    )
+    job = job_of({f"rank{rank}.log": trace.format(12 if rank == 1 else 10) for rank in range(3)})
+    assert values(of(job, "Python")) == [("3.10", (0, 2), ()), ("3.12", (1,), ())]
