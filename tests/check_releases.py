@@ -16,7 +16,8 @@ from pathlib import Path
 
 from hangscope import api
 from hangscope.align.job import Job
-from hangscope.align.releases import PRODUCTS, Inferred, common_releases, infer_releases
+from hangscope.align.releases import PRODUCTS, common_releases, infer_releases
+from hangscope.align.versions import Inferred
 from score_fixtures import FIXTURES
 
 _NUMBERS = re.compile(r"\d+(?:\.\d+)+")

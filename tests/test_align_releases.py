@@ -9,8 +9,7 @@ import pytest
 
 from check_releases import check_case
 from hangscope.align.job import Job
-from hangscope.align.releases import Inferred
-from hangscope.align.versions import Versions
+from hangscope.align.versions import Inferred, Versions
 from hangscope.api import analyze
 from hangscope.diagnose.versions import Fit, fit
 from hangscope.report.formats.text import render

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hangscope.align.releases import Inferred
-from hangscope.align.versions import Versions
+from hangscope.align.versions import Inferred, Versions
 from hangscope.api import analyze_text
 from hangscope.diagnose.defects import Affected
 from hangscope.diagnose.loader import load_rule, load_rules, rule_files

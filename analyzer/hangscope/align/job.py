@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from hangscope.align.attached import what_was_refused
-from hangscope.align.attempts import Attempt, find_attempts
+from hangscope.align.attempts import last_attempt
 from hangscope.align.backends import talks_over_gloo_alone
 from hangscope.align.calls import CallTable
 from hangscope.align.clock_pairs import find_clocks
@@ -25,10 +25,11 @@ from hangscope.align.limits import limits
 from hangscope.align.process import Process
 from hangscope.align.recorder_ranks import name_recordings
 from hangscope.align.recordings import Recordings, align_recordings
-from hangscope.align.releases import Inferred, infer_releases
+from hangscope.align.releases import infer_releases
 from hangscope.align.stack_rows import StackRows
 from hangscope.align.stacks import Stacks, place_stacks
-from hangscope.align.versions import Versions, add_inferred, find_versions
+from hangscope.align.stated_versions import add_inferred, find_versions
+from hangscope.align.versions import Inferred, Versions
 from hangscope.align.waits import Waits, follow_waits
 from hangscope.align.years import adopt_years
 from hangscope.model import Event, SourceRecord
@@ -96,7 +97,6 @@ class Job:
         lost_tails: files whose last lines are known to be lost (block-buffered output).
         warnings: what limits the analysis.
         clocks: how the hosts' clocks differ; the times of those that are off are corrected everywhere.
-        earlier: what the attempts before the last one left.
     """
 
     tables: Tables
@@ -130,7 +130,6 @@ class Job:
 
     _owner: dict[int, Process]
     clocks: Clocks = dataclasses.field(default_factory=Clocks)
-    earlier: tuple[Attempt, ...] = ()
 
     def hosts_of(self, ranks: Iterable[int]) -> tuple[str, ...]:
         """The hosts of these ranks, as far as they are known."""
@@ -156,8 +155,7 @@ def align(sources: Sequence[ParsedSource], unreadable: Sequence[SourceRecord] = 
         unreadable: records of inputs that could not be opened at all.
     """
     originals, copies = without_copies(sources)
-    attempts = find_attempts(originals)
-    kept = attempts.last
+    kept, warnings = last_attempt(originals)
     name_recordings(kept)
     adopt_years(kept)
     identity = identify(kept)
@@ -205,7 +203,7 @@ def align(sources: Sequence[ParsedSource], unreadable: Sequence[SourceRecord] = 
         lost_tails=lost,
         warnings=(
             *copies,
-            *attempts.warnings,
+            *warnings,
             *what_was_refused(kept),
             *limits(sources, unreadable, identity, lost),
             *identity.warnings,
@@ -214,7 +212,6 @@ def align(sources: Sequence[ParsedSource], unreadable: Sequence[SourceRecord] = 
         by_writer=identity.by_writer,
         _owner=owner,
         clocks=clocks,
-        earlier=attempts.earlier,
     )
 
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 from hangscope.align.process import Process
 from hangscope.align.stacks import Stacks
+from hangscope.align.versions import Inferred
 from hangscope.model import Event, Evidence, Location
 from hangscope.parse.recorder.recording import Recording
 from hangscope.resources import grammars_dir
@@ -43,42 +44,6 @@ _WORDING = "the wording of its messages"
 _HEADER = "the form of its line headers"
 _LINES = "source line numbers"
 _FORMAT = "the format of its flight recorder"
-
-
-@dataclass(frozen=True, slots=True)
-class Inferred:
-    """The releases that fit all that a process, or all of a job, printed.
-
-    Attributes:
-        releases: of NCCL in full, of PyTorch as ``major.minor``; ascending, never empty.
-        older, newer: releases before the first, or after the last that hangscope knows, would fit as well.
-        by: what tells, in words ("source line numbers").
-        evidence: the lines that narrow it down, the most telling one first.
-    """
-
-    releases: tuple[str, ...]
-    older: bool
-    newer: bool
-    by: str
-    evidence: tuple[Evidence, ...]
-    mask: int
-
-    @property
-    def first(self) -> str | None:
-        return None if self.older else self.releases[0]
-
-    @property
-    def last(self) -> str | None:
-        return None if self.newer else self.releases[-1]
-
-    def __str__(self) -> str:
-        """``2.3``, ``2.3 to 2.4``, ``2.29.2 or newer``, ``2.12.12 or older``."""
-        low, high = self.releases[0], self.releases[-1]
-        if self.newer:
-            return f"{low} or newer"
-        if self.older:
-            return f"{high} or older"
-        return low if low == high else f"{low} to {high}"
 
 
 @dataclass(frozen=True, slots=True)

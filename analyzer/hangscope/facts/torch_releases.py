@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from hangscope.align.job import Job
 from hangscope.align.process import Process
-from hangscope.align.releases import Inferred, common_releases
+from hangscope.align.releases import common_releases
+from hangscope.align.versions import Inferred
 from hangscope.facts import FactKind
 from hangscope.facts.majority import hosts_of, ranks_of
 from hangscope.model import Fact
