@@ -203,8 +203,14 @@ def _unused(job: Job) -> Iterator[Fact]:
         rank = event.fields.get("group_rank") if event.line.rank is None else event.line.rank
         rank = rank if isinstance(rank, int) else event.rank
         named[-1 if rank is None else rank].append(event)
-    for rank, events in sorted(named.items()):
-        if not any(event.kind == "ddp_unfinished_reduction" for event in events):
+    nameless = [event for event in named.get(-1, []) if event.kind == "ddp_unfinished_reduction"]
+    if nameless and any(rank >= 0 for rank in named):
+        # processes that share a file: the message has no rank, its next lines have ("... receive grad for rank 4")
+        del named[-1]
+    for rank, found in sorted(named.items()):
+        own = [event for event in found if event.kind == "ddp_unfinished_reduction"]
+        events = found if own else [*nameless[:1], *found]
+        if not own and not nameless:
             continue
         unused = next((str(e.fields["indices"]) for e in events if e.fields.get("indices")), None)
         ranks = () if rank < 0 else (rank,)

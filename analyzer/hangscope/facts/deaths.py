@@ -57,6 +57,7 @@ _KINDS = {
     "mpi_signal_detail": "Open MPI",
     "spawn_exit": "multiprocessing.spawn",
     "launched_child_ended": "the launcher",
+    "vllm_worker_died": "vLLM",
     "paddle_container_failed": "Paddle's launcher",
     "paddle_trainers_aborted": "Paddle's launcher",
     "deepspeed_exit": "DeepSpeed's launcher",
@@ -277,6 +278,9 @@ def _of_others(job: Job) -> Iterator[Death]:
             base.host = str(event.fields.get("node") or "") or base.host
             _complete(base, event, tails)
             base.first = True
+        if event.kind == "vllm_worker_died":
+            base.pid, base.first = event.number("worker_pid"), True
+            base.rank = _engine_rank(event)
         if event.kind == "launched_child_ended":
             # the command that it quotes is that of the child started last, whichever failed: its rank says nothing
             base.first = True
@@ -302,6 +306,12 @@ def _of_srun(event: Event, base: Death, *, tasks_are_ranks: bool) -> Iterator[De
             said_by=base.said_by,
             evidence=[event],
         )
+
+
+def _engine_rank(event: Event) -> int | None:
+    """vLLM names its workers after their ranks (VllmWorker-1); an executor of several groups has longer names."""
+    named = re.fullmatch(r"\w+-(\d{1,4})", str(event.fields.get("worker", "")))
+    return int(named[1]) if named else event.number("worker_rank")
 
 
 def _of_paddle(event: Event) -> Iterator[Death]:

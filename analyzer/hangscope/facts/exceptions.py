@@ -45,8 +45,13 @@ _CONSEQUENCES = re.compile(
 )
 # gloo (pair.cc, unbound_buffer.cc), TCPStore (1.8 to 2.14), NCCL as torch wraps it, JAX's coordination service.
 _CONSEQUENCE_TEXTS = re.compile(
+<<<<<<< Updated upstream
     r"Connection (?:closed by|reset by|was closed)|Broken pipe|Socket (?:Timeout|closed)|"
     r"(?:Read|Write) (?:error|timeout) \[|timed out connecting: |"
+=======
+    r"^cancelled$|"
+    r"Connection (?:closed by|reset by|was closed)|Broken pipe|Socket (?:Timeout|closed)|(?:Read|Write) error \[|"
+>>>>>>> Stashed changes
     r"Timed out (?:waiting|initializing)|wait timeout after|timed out in (?:call to wait|blocking wait)|"
     r"NCCL (?:error|Error|communicator was aborted)|nccl(?:Remote|System|Internal|UnhandledCuda)Error|"
     r"unhandled (?:cuda|system) error|"
@@ -82,7 +87,7 @@ _RESOURCE_TEXTS = re.compile(
     r"Too many open files|items of ancdata|No space left on device|Disk quota exceeded|shared memory|iostream error|"
     r"unexpected pos|PytorchStreamWriter failed|torch_shm|unable to (?:mmap|open shared|resize file|write to file)|"
     r"can't start new thread|Resource temporarily unavailable|Stale file handle|Input/output error|"
-    r"Read-only file system|DataLoader worker \(pid|DataLoader timed out|Pin memory thread"
+    r"Read-only file system|DataLoader (?:worker|process) \(pid|DataLoader timed out|Pin memory thread"
 )
 _QUOTED = re.compile(r"^Caught \S+ in (?:DataLoader worker process|replica|pin memory)")
 # torch's own tools that read dumps; they run beside the job (2.10 on: the debug server's frontend).

@@ -27,6 +27,9 @@ KINDS = {
     "failed_without_reason": FactKind(
         ("exitcode", "how", "said_by"), "A rank is named as the first failure with an exit code, and it left no words."
     ),
+    "engine_worker_gone": FactKind(
+        ("said_by",), "A serving engine says that a worker is gone, and neither an exit code nor its words tell why."
+    ),
     "stopped_from_outside": FactKind(
         ("reason", "by", "told"),
         "The job or its launcher was told to stop before anything else failed; `told` = the evidence says why.",
@@ -94,6 +97,9 @@ def find(job: Job) -> Iterator[Fact]:
         others = job.world_size is None or len(killed) < job.world_size
         yield _of_death("killed", death, {"alone": others, "first": death.first})
     yield from _without_reason(job, deaths)
+    for death in deaths:
+        if death.said_by == "vLLM" and death.exitcode is None and not death.signal:
+            yield _of_death("engine_worker_gone", death, {})
     if not crashes and not _fails_itself(job, deaths):
         yield from _stops(job)
     yield from _early_ends(job, deaths)
@@ -275,7 +281,9 @@ def _time_of(process: Process) -> float | None:
 
 
 def _of_death(kind: str, death: Death, fields: dict[str, Value], evidence: tuple[Evidence, ...] = ()) -> Fact:
-    common: dict[str, Value] = {"how": how(death), "said_by": death.said_by}
+    common: dict[str, Value] = {"said_by": death.said_by}
+    if "how" in KINDS[kind].fields:
+        common["how"] = how(death)
     if "signal" in KINDS[kind].fields:
         common["signal"] = signal_name(death.signal)
     if "died_pid" in KINDS[kind].fields:

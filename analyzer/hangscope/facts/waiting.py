@@ -17,6 +17,9 @@ KINDS = {
         ("activity", "done", "total", "remaining", "timeout_ms"),
         "A rank still did announced work when its peers' wait timed out.",
     ),
+    "stuck_after_timeout": FactKind(
+        ("stuck_s",), "A watchdog stands still since a collective of the job timed out: it hangs in aborting."
+    ),
     "stuck_after_end": FactKind(
         ("stuck_s",), "A watchdog got stuck after its job had said that it is done, or while the process exits."
     ),
@@ -24,12 +27,15 @@ KINDS = {
         ("tensor",), "Horovod or Ray names ranks that did not submit what their peers wait for."
     ),
     "tasks_absent": FactKind(("barrier",), "JAX's coordination service names tasks that did not come to a barrier."),
+    "tasks_silent": FactKind(("tasks",), "JAX's coordination service misses the heartbeats of tasks."),
     "coordinator_left": FactKind((), "JAX's coordination service ended before its tasks, without any failure shown."),
 }
 
 _SINGLE_RANK_WORK = re.compile(
     r"tokeni|map|filter|pack|group|process|index|convert|consolidat|sav|load|generat|download|build|pars", re.IGNORECASE
 )
+_AROUND_S = 90.0
+"""The monitor looks at the watchdog once in a while, and rounds the length of its silence."""
 _LIMITS = (
     "watchdog_timeout",
     "blocking_wait_timeout",
@@ -44,8 +50,10 @@ def find(job: Job) -> Iterator[Fact]:
     """All facts of this module."""
     yield from _long_work(job)
     yield from _after_end(job)
+    yield from _after_timeout(job)
     yield from _submitters(job)
     yield from _tasks(job)
+    yield from _silent_tasks(job)
 
 
 def _long_work(job: Job) -> Iterator[Fact]:
@@ -140,6 +148,19 @@ def _after_end(job: Job) -> Iterator[Fact]:
             )
 
 
+def _after_timeout(job: Job) -> Iterator[Fact]:
+    """Whether the watchdogs stand still since a timeout: ending the communicators then waits for the same peers."""
+    timeouts = [e for e in job.events.of("watchdog_timeout") if e.time is not None]
+    for stuck in job.events.of("watchdog_stuck"):
+        length = stuck.number("stuck_s")
+        if stuck.time is None or length is None:
+            continue
+        before = [e for e in timeouts if e.time is not None and abs(stuck.time - length - e.time) <= _AROUND_S]
+        if before:
+            evidence = (evidence_of(before[0], "the timeout"), evidence_of(stuck, "stands still since then"))
+            yield Fact("stuck_after_timeout", {"stuck_s": length}, time=before[0].time, evidence=evidence)
+
+
 def _precedes(one: Event, other: Event) -> bool:
     if one.line.file == other.line.file:
         return one.line.number < other.line.number
@@ -147,18 +168,30 @@ def _precedes(one: Event, other: Event) -> bool:
 
 
 def _submitters(job: Job) -> Iterator[Fact]:
-    missing: dict[int, list[Event]] = defaultdict(list)
-    for event in job.events.of("horovod_missing", "ray_ranks_missing"):
+    """Ray's list of ranks that did not join."""
+    for event in job.events.of("ray_ranks_missing"):
         for rank in numbers(event.fields.get("missing_ranks")):
-            missing[rank].append(event)
-    if job.events.has("horovod_missing_heading"):
-        for event in job.events.of("horovod_missing_rank"):
-            missing[event.number("missing_rank") or 0].append(event)
-    stalls = job.events.of("horovod_stall")
-    for rank, events in sorted(missing.items()):
-        fields: dict[str, Value] = {"tensor": events[0].fields.get("tensor", events[0].fields.get("tensors"))}
-        evidence = tuple(evidence_of(e) for e in [*events[:3], *stalls[:2]])
-        yield Fact("submitters_missing", fields, ranks=(rank,), time=events[0].time, evidence=evidence)
+            fields: dict[str, Value] = {"tensor": None}
+            yield Fact("submitters_missing", fields, ranks=(rank,), time=event.time, evidence=(evidence_of(event),))
+
+
+def _silent_tasks(job: Job) -> Iterator[Fact]:
+    """Tasks whose heartbeats JAX's coordination service misses, by one line or by the list below a heading."""
+    headings = job.events.of("jax_tasks_unhealthy")
+    events = list(job.events.of("jax_heartbeat_lost"))
+    for heading in headings:
+        file, number = heading.line.file, heading.line.number
+        events += [e for e in job.events.of("jax_task") if e.line.file == file and 0 <= e.line.number - number <= 64]
+    tasks = tuple(sorted({task for e in events if (task := e.number("task")) is not None}))
+    said = [*headings[:2], *events[:6]]
+    if said:
+        yield Fact(
+            "tasks_silent",
+            {"tasks": tasks},
+            ranks=tasks,
+            time=said[0].time,
+            evidence=tuple(evidence_of(e) for e in said),
+        )
 
 
 def _tasks(job: Job) -> Iterator[Fact]:

@@ -15,6 +15,7 @@ from hangscope.sources.hosts import Hosts
 from hangscope.sources.origin import FileHints, hints
 from hangscope.sources.prefixes import Styles, choose_styles, strip
 from hangscope.sources.stamps import REFERENCE_YEAR, moment, month_number, year_in
+from hangscope.sources.wrapped import join_wrapped, width_of
 from hangscope.sources.writer import Template, Writer
 
 SAMPLE = 400
@@ -49,12 +50,15 @@ class Unwrapper:
         self._hosts = Hosts()
 
     def learn(self, raws: Iterable[RawLine]) -> Iterator[RawLine]:
-        """Looks at the first lines to learn the file's prefixes, then yields all lines unchanged.
+        """Looks at the first lines to learn the file's prefixes, then yields all lines, unchanged or unbroken.
 
         Without it, prefixes that one line alone cannot prove (``3: ``, ``node01: ``) are left in the text.
         """
         lines = iter(raws)
         sample = list(itertools.islice(lines, SAMPLE))
+        if width := width_of([raw.text for raw in sample]):
+            lines = join_wrapped(itertools.chain(sample, lines), width)
+            sample = list(itertools.islice(lines, SAMPLE))
         texts = [raw.text for raw in sample]
         years = (year_in(text) for text in texts)
         year = next((found for found in years if found is not None), REFERENCE_YEAR)
