@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from hangscope.align.attached import what_was_refused
-from hangscope.align.attempts import last_attempt
+from hangscope.align.attempts import Attempt, find_attempts
 from hangscope.align.backends import talks_over_gloo_alone
 from hangscope.align.calls import CallTable
 from hangscope.align.clock_pairs import find_clocks
@@ -97,6 +97,7 @@ class Job:
         lost_tails: files whose last lines are known to be lost (block-buffered output).
         warnings: what limits the analysis.
         clocks: how the hosts' clocks differ; the times of those that are off are corrected everywhere.
+        earlier: what the attempts before the last one left.
     """
 
     tables: Tables
@@ -130,6 +131,7 @@ class Job:
 
     _owner: dict[int, Process]
     clocks: Clocks = dataclasses.field(default_factory=Clocks)
+    earlier: tuple[Attempt, ...] = ()
 
     def hosts_of(self, ranks: Iterable[int]) -> tuple[str, ...]:
         """The hosts of these ranks, as far as they are known."""
@@ -155,7 +157,8 @@ def align(sources: Sequence[ParsedSource], unreadable: Sequence[SourceRecord] = 
         unreadable: records of inputs that could not be opened at all.
     """
     originals, copies = without_copies(sources)
-    kept, warnings = last_attempt(originals)
+    attempts = find_attempts(originals)
+    kept = attempts.last
     name_recordings(kept)
     adopt_years(kept)
     identity = identify(kept)
@@ -203,7 +206,7 @@ def align(sources: Sequence[ParsedSource], unreadable: Sequence[SourceRecord] = 
         lost_tails=lost,
         warnings=(
             *copies,
-            *warnings,
+            *attempts.warnings,
             *what_was_refused(kept),
             *limits(sources, unreadable, identity, lost),
             *identity.warnings,
@@ -212,6 +215,7 @@ def align(sources: Sequence[ParsedSource], unreadable: Sequence[SourceRecord] = 
         by_writer=identity.by_writer,
         _owner=owner,
         clocks=clocks,
+        earlier=attempts.earlier,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
@@ -24,11 +25,12 @@ _STATED: dict[str, tuple[tuple[str, str], ...]] = {
     TORCH: (("torch_version", "torch"),),
     CUDA: (("torch_version", "cuda"), ("torch_cuda_version", "cuda_version")),
     NCCL_CUDA: (("nccl_version", "cuda"),),
-    CUDA_DRIVER: (("cuda_driver_version", "driver_version"),),
+    CUDA_DRIVER: (("cuda_driver_version", "driver_version"), ("nvidia_smi_header", "cuda_version")),
     DRIVER: (("nvidia_smi_header", "driver"), ("driver_module", "driver"), ("driver_version", "driver")),
     IMAGE: (("container_image", "image"),),
 }
 """Aspect -> (event kind, field) that state it; the first kind that a process says decides."""
+_PYTHON_PATH = re.compile(r"/python(3\.\d{1,2})/")
 
 
 def compare(job: Job) -> Iterator[Comparison]:
@@ -97,7 +99,7 @@ def _nccl(holders: Holders) -> Iterator[Said]:
 
 
 def _python(holders: Holders) -> Iterator[Said]:
-    """As py-spy says it of each process; releases of one minor version count as one."""
+    """The minor release, as py-spy says it of each process, or as the paths in its tracebacks show it."""
     seen: set[int] = set()
     for source in holders.job.parsed:
         for dump in source.dumps:
@@ -106,4 +108,10 @@ def _python(holders: Holders) -> Iterator[Said]:
                 continue
             seen.add(id(process))
             shown = Evidence(dump.line.location, dump.line.raw, f"Python {dump.python}")
-            yield holders.of_process(process, dump.python, shown)
+            yield holders.of_process(process, ".".join(dump.python.split(".")[:2]), shown)
+    for event in holders.job.events.of("exception"):
+        process = holders.job.process_of(event)
+        releases = set(_PYTHON_PATH.findall(str(event.fields.get("frames") or "")))
+        if len(releases) == 1 and id(process) not in seen:
+            seen.add(id(process))
+            yield holders.of_process(process, releases.pop(), event)
