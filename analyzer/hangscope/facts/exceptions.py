@@ -45,7 +45,7 @@ _CONSEQUENCES = re.compile(
 )
 # gloo (pair.cc, unbound_buffer.cc), TCPStore (1.8 to 2.14), NCCL as torch wraps it, JAX's coordination service.
 _CONSEQUENCE_TEXTS = re.compile(
-    r"Connection (?:closed by|reset by|was closed)|Broken pipe|Socket (?:Timeout|closed)|"
+    r"^cancelled$|Connection (?:closed by|reset by|was closed)|Broken pipe|Socket (?:Timeout|closed)|"
     r"(?:Read|Write) (?:error|timeout) \[|timed out connecting: |"
     r"Timed out (?:waiting|initializing)|wait timeout after|timed out in (?:call to wait|blocking wait)|"
     r"NCCL (?:error|Error|communicator was aborted)|nccl(?:Remote|System|Internal|UnhandledCuda)Error|"
