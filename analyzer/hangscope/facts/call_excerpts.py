@@ -28,8 +28,13 @@ _LONGEST = 20_000
 
 def find(job: Job) -> Iterator[Fact]:
     """The first opCount at which processes differ."""
-    frame = job.calls.frame
-    if frame.empty or len(frame) > _LONGEST or any(comm.start or comm.complete for comm in job.communicators):
+    frame = job.calls.numbered
+    if (
+        frame is None
+        or frame.empty
+        or len(frame) > _LONGEST
+        or any(comm.start or comm.complete for comm in job.communicators)
+    ):
         return
     excerpts = [excerpt for rows in frame.groupby("process").indices.values() if (excerpt := _excerpt(job, rows))]
     sizes = {next(iter(excerpt.values())).nranks for excerpt in excerpts}
