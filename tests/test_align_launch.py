@@ -8,6 +8,7 @@ from hangscope.align.launch import Launch
 from nccl_logs import job_of
 
 FILES = dict[str, list[str]]
+PS = "  PID  PPID STAT     TIME COMMAND"
 WORKER = "failed (exitcode: -9) local_rank: 3 (pid: 4925) of binary: /venv/bin/python3"
 
 
@@ -22,6 +23,16 @@ WORKER = "failed (exitcode: -9) local_rank: 3 (pid: 4925) of binary: /venv/bin/p
         ),
         ({"slurm-4711.out": ["[default3]: loss 0.1", "[default4]: loss 0.1"]}, Launch("torchrun", "slurm", "4711")),
         ({"slurm-4711_3.out": ["x"], "slurm-4712.out": ["y"]}, Launch(None, "slurm", None)),
+        ({"slurm-4711_3.out": ["x"]}, Launch(None, "slurm", "4711_3")),
+        ({"a.log": ["export SLURM_JOB_ID=4711"]}, Launch("srun", "slurm", "4711")),
+        (
+            {"ps.txt": [PS, "  70     1 S    00:00:01 /venv/bin/python /venv/bin/torchrun --nproc_per_node=2 t.py"]},
+            Launch("torchrun"),
+        ),
+        ({"ps.txt": [PS, "  70     1 S    00:00:01 mpirun -np 4 python t.py"]}, Launch("mpirun")),
+        ({"ps.txt": [PS, "  70     1 S    00:00:01 python -m deepspeed.launcher.launch t.py"]}, Launch("deepspeed")),
+        ({"ps.txt": [PS, "  70     1 S    00:00:01 python deepspeed_example.py"]}, Launch()),
+        ({"ps.txt": [PS, "  70     1 S    00:00:01 python /venv/bin/accelerate launch t.py"]}, Launch("accelerate")),
         (
             {"a.log": ["[pod/job-worker-0/trainer] loss 0.1", "[pod/job-worker-1/trainer] loss 0.1"]},
             Launch(None, "kubernetes", pods={"job-worker-0": "", "job-worker-1": ""}),

@@ -22,13 +22,22 @@ _MPI = ("mpi_", "horovod_")
 _DEEPSPEED = "deepspeed_"
 
 # Slurm writes slurm-JOBID.out and slurm-JOBID_TASK.out by itself
-_SLURM_OUTPUT = re.compile(r"(?:^|/)slurm-(?P<job>\d{1,10})(?:_\d+)?\.(?:out|err)\b")
-_JOB_OF_STEP = re.compile(r"(?P<job>\d{1,10})(?:[._]\w+)?(?:\.\w+)?")
+_SLURM_OUTPUT = re.compile(r"(?:^|/)slurm-(?P<job>\d{1,10}(?:_\d+)?)\.(?:out|err)\b")
+_JOB_OF_STEP = re.compile(r"(?P<job>\d{1,10}(?:_\d+)?)(?:\.\w+)*")
 # (train_fn pid=123, ip=10.0.0.2)
 _RAY_TAG = re.compile(r"\bpid=\d+(?:, ip=|$)")
 # [pod/NAME/CONTAINER] of kubectl logs --prefix
 _POD_TAG = re.compile(r"(?P<pod>[\w.-]+)/[\w.-]+")
 _ACCELERATE = "accelerate/commands/launch.py"
+# what ps and the dumps of launchers show of their command lines
+_COMMANDS = (
+    ("accelerate", re.compile(r"\baccelerate(?:-launch\b| +launch\b|[./]commands[./]launch\b)")),
+    ("deepspeed", re.compile(r"\bdeepspeed[./]launcher\b|(?:^|/)deepspeed +[^-\s]*")),
+    ("torchrun", re.compile(r"\btorchrun\b|\btorch[./]distributed[./](?:run|launch)\b")),
+    ("mpirun", re.compile(r"(?:^|/)(?:mpirun|mpiexec|orterun|prterun|horovodrun)\b")),
+    ("srun", re.compile(r"(?:^|/)srun\b")),
+    ("ray", re.compile(r"\braylet\b|^ray::")),
+)
 _PDSH = re.compile(r"^(?:cmd = |\++ )?pdsh\b")
 
 
@@ -61,6 +70,7 @@ def find_launch(events: Iterable[Event], sources: Iterable[ParsedSource]) -> Lau
     kinds: Counter[str] = Counter()
     jobs: set[str] = set()
     pods: dict[str, str] = {}
+    running: set[str] = set()
     accelerate = pdsh = False
     for event in events:
         kinds[event.kind] += 1
@@ -72,11 +82,15 @@ def find_launch(events: Iterable[Event], sources: Iterable[ParsedSource]) -> Lau
             pods.setdefault(str(event.fields.get("pod")), "")
         accelerate = accelerate or (event.kind == "traceback_frame" and _ACCELERATE in event.line.text)
         pdsh = pdsh or (event.kind == "launch_command" and bool(_PDSH.match(event.line.text.strip())))
+        if event.kind == "process_state":
+            running |= _launchers_in(str(event.fields.get("command", "")))
     prefixes: Counter[str] = Counter()
     is_ray = is_elastic = False
     for source in sources:
         if named := _SLURM_OUTPUT.search(source.record.file):
             jobs.add(named["job"])
+        for dump in source.dumps:
+            running |= _launchers_in(dump.command)
         for writer in source.writers:
             key = writer.key
             prefixes[key.rank_source] += 1
@@ -85,6 +99,8 @@ def find_launch(events: Iterable[Event], sources: Iterable[ParsedSource]) -> Lau
             if key.host is not None and (tag := _POD_TAG.fullmatch(key.stream)) and tag["pod"] == key.host:
                 pods.setdefault(key.host, "")
     launcher = _launcher(kinds, prefixes, is_elastic=is_elastic, accelerate=accelerate, is_ray=is_ray)
+    # a launcher that runs as a process and has said nothing
+    launcher = launcher or next((name for name, _ in _COMMANDS if name in running), None)
     return Launch(launcher, _platform(kinds, launcher, jobs, pods), _only(jobs), pods, pdsh)
 
 
@@ -103,6 +119,10 @@ def _launcher(
         if _has(kinds, beginnings):
             return name
     return "ray" if is_ray or _has(kinds, _RAY) else None
+
+
+def _launchers_in(command: str) -> set[str]:
+    return {name for name, pattern in _COMMANDS if command and pattern.search(command)}
 
 
 def _platform(kinds: Counter[str], launcher: str | None, jobs: set[str], pods: Mapping[str, str]) -> str:
