@@ -20,6 +20,15 @@ def begun(*numbers: int, world: int = 4) -> list[Rank]:
     return [Rank(rank, world).say("Using network Socket").init(BEGUN) for rank in numbers]
 
 
+def test_who_has_begun_after_the_bootstrap_proves_that_all_ranks_came() -> None:
+    text = (
+        "node01:7:7 [0] NCCL INFO comm 0x55 rank 0 nranks 16 cudaDev 0 nvmlDev 0 busId 1c000 commId 0x65 - Init START\n"
+    )
+    kinds = {fact.kind for fact in init.find(job_of({"job.log": text}))}
+    assert "init_stuck" in kinds
+    assert "init_rank_absent" not in kinds
+
+
 def test_rank_that_never_came_to_the_init_of_the_world_is_named() -> None:
     fact = only(init.find(job_of_ranks(begun(0, 1, 3))))
     assert (fact.kind, fact.ranks, fact.affected) == ("init_rank_absent", (2,), (0, 1, 3))

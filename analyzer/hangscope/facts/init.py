@@ -6,15 +6,16 @@ from one that never did. In 2.18.3 to 2.22 START comes after the bootstrap: then
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from hangscope.align.groups import Communicator, Group
 from hangscope.align.job import Job
 from hangscope.align.process import Process
 from hangscope.facts import FactKind
 from hangscope.facts.collect import evidence_of
-from hangscope.facts.init_stages import NAMES, WAITING_FOR, Init, Stage, unfinished_inits
+from hangscope.facts.init_stages import NAMES, WAITING_FOR, Init, Stage, Stand, unfinished_inits
 from hangscope.model import Evidence, Fact, Line, Value
+from hangscope.ranges import count_off
 
 KINDS = {
     "init_rank_absent": FactKind(
@@ -32,7 +33,7 @@ KINDS = {
         ("processes",), "Processes whose last NCCL line is the choice of the network: they wait in the bootstrap."
     ),
     "init_rank_behind": FactKind(
-        ("stage", "reached", "waiting_for", "peers", "group_name"),
+        ("who", "stage", "reached", "waiting_for", "peers", "group_name"),
         "One rank, or the ranks of one host of several, came less far in an init than all others, which wait.",
     ),
 }
@@ -73,7 +74,7 @@ def _unfinished(job: Job, group: Group, begun: list[Communicator]) -> Iterator[F
         "size": group.size,
         "group_name": group.name,
     }
-    if not absent:
+    if not absent or not _starts_before_bootstrap(job, begun):
         del fields["absent"]
         yield Fact("init_stuck", fields | _where(job, group), (), (), group.name, came, None, evidence)
         return
@@ -82,6 +83,16 @@ def _unfinished(job: Job, group: Group, begun: list[Communicator]) -> Iterator[F
     yield Fact(
         "init_rank_absent", fields, ranks, _missing_host(group, absent), group.name, came, None, (*last, *evidence)
     )
+
+
+def _starts_before_bootstrap(job: Job, begun: list[Communicator]) -> bool:
+    """Whether START stands before the bootstrap; where it stands behind it (2.18.3 to 2.22), all ranks have come.
+
+    2.18.3 to 2.20.5 do not name the API; 2.21 and 2.22 do, as later releases do.
+    """
+    named = any(m.start is not None and "ncclComm" in m.start.text for m in begun)
+    versions = [str(event.fields.get("version", "")) for event in job.events.of("nccl_version")]
+    return named and not any(version.startswith(("2.18", "2.19", "2.20", "2.21", "2.22")) for version in versions)
 
 
 def _where(job: Job, group: Group) -> dict[str, Value]:
@@ -113,6 +124,7 @@ def _behind(init: Init) -> Iterator[Fact]:
     if not is_alone or (least >= Stage.LAYOUT and reached < Stage.CONNECTED):
         return
     fields: dict[str, Value] = {
+        "who": _names(late),
         "stage": NAMES[least],
         "reached": NAMES[reached],
         "waiting_for": WAITING_FOR[reached],
@@ -125,6 +137,16 @@ def _behind(init: Init) -> Iterator[Fact]:
     affected = tuple(sorted(stand.rank for stand in peers if stand.rank is not None))
     where = tuple(sorted(host for host in hosts if host))
     yield Fact("init_rank_behind", fields, ranks, where, init.name, affected, None, tuple(lines))
+
+
+def _names(stands: Sequence[Stand]) -> str:
+    """``rank 3``, ``ranks 4-7``, or the processes where nobody knows their ranks."""
+    ranks = [stand.rank for stand in stands if stand.rank is not None]
+    if len(ranks) == len(stands):
+        return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {count_off(ranks)}"
+    pids = [stand.process.pid for stand in stands if stand.process.pid is not None]
+    kind = "the process" if len(stands) == 1 else "the processes"
+    return f"{kind} {count_off(pids)}" if len(pids) == len(stands) else kind
 
 
 def _left_no_line(job: Job, group: Group, absent: int) -> bool:
