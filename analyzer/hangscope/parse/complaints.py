@@ -41,7 +41,11 @@ def is_complaint(line: Line) -> bool:
     if line.level:
         return line.level in _LEVELS
     text = line.text[:_LOOK_AT]
-    return any(piece in text for piece in _PIECES) and _WORDS.search(text) is not None
+    # a bare loop: any() with a generator takes four times as long, on every line of a log
+    for piece in _PIECES:
+        if piece in text:
+            return _WORDS.search(text) is not None
+    return False
 
 
 def template_of(text: str) -> str:
