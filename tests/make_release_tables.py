@@ -25,7 +25,7 @@ MIN_LITERAL = 12
 Pieces = tuple[str, ...]
 """What a text spells out, and between it, by turns, what stands in the holes: a number (``#``) or anything (``*``)."""
 Text = tuple[Pieces, int, int]
-"""Pieces, number of the first release, number behind the last one."""
+"""Pieces, number of the first release, number behind the last one. In the table, a 1 follows where it has to begin."""
 
 _NCCL_PATCHES = {
     3: (5, 7), 4: (2, 6, 7, 8), 5: (6, 7), 6: (4,), 7: (3, 5, 6, 8), 8: (3, 4), 9: (6, 8, 9), 10: (3,), 11: (4,),
@@ -190,8 +190,18 @@ def _by_word(texts: Iterable[Text], newest: int) -> dict[str, list[list[Any]]]:
     table: dict[str, list[list[Any]]] = defaultdict(list)
     for pieces in sorted(telling | like):
         word = min(_words(pieces), key=lambda word: (counts[word], -len(word), word))
-        table[word].append([list(pieces), *united[pieces]])
+        # cut off at its beginning, a later text would read like this one
+        inside = [1] if any(_ends_with(other, pieces) for other in telling | like if other != pieces) else []
+        table[word].append([list(pieces), *united[pieces], *inside])
     return table
+
+
+def _ends_with(other: Pieces, pieces: Pieces) -> bool:
+    return (
+        other[-len(pieces) :][1:] == pieces[1:] and other[-len(pieces)].endswith(pieces[0])
+        if len(other) >= len(pieces)
+        else False
+    )
 
 
 def _words(pieces: Sequence[str]) -> list[str]:

@@ -68,6 +68,14 @@ def test_lines_of_two_releases_in_one_process_tell_nothing() -> None:
     assert inferred(f"[rank3]:[E ProcessGroupNCCL.cpp:563] {CAUGHT}\n{later}") is None
 
 
+def test_end_of_a_later_text_is_not_taken_for_an_earlier_one() -> None:
+    whole = "To avoid data inconsistency, we are taking the entire process down."
+    assert inferred(f"[E ProcessGroupNCCL.cpp:1] {whole}") == "1.13 to 2.0 by the wording of its messages"
+    assert inferred(f"[rank3]:[E ProcessGroupNCCL.cpp:1] [Rank 3] {whole}") is not None
+    # the same line of a later release, whose beginning another writer's line took
+    assert inferred(f"k 3] {whole}") is None
+
+
 def test_lines_of_a_vendors_build_tell_nothing() -> None:
     text = f"E0927 12:07:22.643702 1012209 ProcessGroupNCCL.cpp:563] {CAUGHT}"
     assert inferred(text) is None

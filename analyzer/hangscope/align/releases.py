@@ -63,7 +63,7 @@ class _Table:
         self.releases: list[str] = table["releases"]
         self.everything = (2 << len(self.releases)) - 1
         self._whole = product == "nccl"
-        self._texts: dict[str, list[tuple[list[str], int, int]]] = table["texts"]
+        self._texts: dict[str, list[tuple[list[str], int, int, *tuple[int, ...]]]] = table["texts"]
         self._lines: dict[str, dict[str, list[int]]] = table.get("lines", {})
         self._functions: dict[str, list[tuple[int, int, int]]] = table.get("functions", {})
         self.of_text = functools.lru_cache(4096)(self._of_text)
@@ -74,15 +74,18 @@ class _Table:
         end = self.releases.index(last) + 1 if last else len(self.releases) + 1
         return _span(self.releases.index(first) if first else 0, end)
 
-    def _of_text(self, text: str) -> int:
+    def _of_text(self, text: str, *, headed: bool) -> int:
         """The releases that print this; 0 when the text tells nothing.
 
         NCCL's templates cover a whole text, and a later one may have a hole where an earlier one has words: all count.
-        PyTorch's are found anywhere in a text, so the longest counts.
+        PyTorch's are found anywhere in a text, so the longest counts; those with which a later text ends have to begin
+        it, right behind a header.
         """
         longest, mask = 0, 0
         for word in set(_WORD.findall(text)):
-            for pieces, begin, end in self._texts.get(word, ()):
+            for pieces, begin, end, *begins in self._texts.get(word, ()):
+                if begins and not (headed and text.startswith(pieces[0])):
+                    continue
                 length = 0 if self._whole else sum(map(len, pieces[::2]))
                 if length >= longest and _has(text, pieces, whole=self._whole):
                     mask = _span(begin, end) | (mask if length == longest else 0)
@@ -173,7 +176,7 @@ def _nccl_clues(events: Iterable[Event]) -> Iterator[_Clue]:
     bare = False
     for event in _first_of_each(event for event in events if event.line.header == "nccl" and not event.line.damaged):
         line = event.line
-        if mask := table.of_text(line.text.rstrip()):
+        if mask := table.of_text(line.text.rstrip(), headed=True):
             yield _Clue(mask, _WORDING, line.location, line.raw)
         if _WITH_FUNCTION.search(line.raw):
             yield _Clue(table.between("2.30.7"), _HEADER, line.location, line.raw)
@@ -205,7 +208,7 @@ def _torch_clues(events: Iterable[Event]) -> Iterator[_Clue]:
                 dated = re.search(r"\[[DIWEFCV]\d", line.raw) is not None
                 form = table.between("2.4") if dated else table.between("", "2.3")
                 yield _Clue(form, _HEADER, line.location, line.raw)
-        if mask := table.of_text(line.text):
+        if mask := table.of_text(line.text, headed=line.header == "c10"):
             yield _Clue(mask, _WORDING, line.location, line.raw)
         if (group := _GROUP.search(line.text)) is not None:
             if group["guid"]:
