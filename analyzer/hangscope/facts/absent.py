@@ -109,12 +109,17 @@ def _too_many(job: Job) -> Iterator[Fact]:
         joined, world = event.number("joined"), event.number("world_size")
         rank = event.number("reporting_rank")
         evidence = (evidence_of(event),)
-        if rank is not None and world is not None and rank >= world:
+        if rank is not None and world is not None and rank >= world and _of_the_world(event):
             yield Fact(
                 "rank_outside_world", {"outside_rank": rank, "world_size": world}, time=event.time, evidence=evidence
             )
         elif joined is not None and world is not None and joined > world:
             yield Fact("too_many_joined", {"joined": joined, "expected": world}, time=event.time, evidence=evidence)
+
+
+def _of_the_world(event: Event) -> bool:
+    """Whether the barrier is the first one, the default group's; ranks of later ones may be global, sizes their own."""
+    return str(event.fields.get("key", "")).endswith(":1")
 
 
 def _members(job: Job) -> Iterator[Fact]:

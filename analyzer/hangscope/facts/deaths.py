@@ -278,9 +278,13 @@ def _of_others(job: Job) -> Iterator[Death]:
             base.host = str(event.fields.get("node") or "") or base.host
             _complete(base, event, tails)
             base.first = True
+        if event.fields.get("pod_name"):
+            base.host, base.first = str(event.fields["pod_name"]).rpartition(".")[2], True
         if event.kind == "vllm_worker_died":
             base.pid, base.first = event.number("worker_pid"), True
             base.rank = _engine_rank(event)
+        if event.kind == "deepspeed_exit":
+            base.first = True
         if event.kind == "launched_child_ended":
             # the command that it quotes is that of the child started last, whichever failed: its rank says nothing
             base.first = True

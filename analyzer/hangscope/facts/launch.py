@@ -31,6 +31,9 @@ KINDS = {
         ("master_addr", "others"), "A rank that cannot connect was told another MASTER_ADDR than rank 0."
     ),
     "argument_unknown": FactKind(("argument",), "The script refuses the local rank that its launcher passes."),
+    "worlds_of_their_own": FactKind(
+        ("processes", "shared_rank"), "Processes that one launcher started each take rank 0 of a world of their own."
+    ),
     "rank_unset": FactKind(("world_size",), "A process prints its environment, and it has no rank."),
 }
 
@@ -45,6 +48,7 @@ def find(job: Job) -> Iterator[Fact]:
     yield from _other_address(told, job)
     yield from _unset(told)
     yield from _arguments(job)
+    yield from _own_worlds(job)
 
 
 def _fact(
@@ -223,3 +227,22 @@ def _arguments(job: Job) -> Iterator[Fact]:
             time=event.time,
             evidence=(evidence_of(event),),
         )
+
+
+def _own_worlds(job: Job) -> Iterator[Fact]:
+    """nccl-tests that several processes print into one stream, each of them as rank 0."""
+    by_file: dict[str, dict[tuple[Value, Value], Event]] = defaultdict(dict)
+    for event in job.events.of("bench_rank"):
+        if event.number("listed_rank") == 0:
+            process = (event.fields.get("listed_host"), event.fields.get("worker_pid"))
+            by_file[event.line.file].setdefault(process, event)
+    for holders in by_file.values():
+        if len(holders) > 1:
+            events = list(holders.values())
+            yield Fact(
+                "worlds_of_their_own",
+                {"processes": len(holders), "shared_rank": 0},
+                hosts=tuple(sorted({str(host) for host, _ in holders})),
+                time=events[0].time,
+                evidence=tuple(evidence_of(event, "takes rank 0") for event in events[:6]),
+            )
