@@ -67,6 +67,9 @@ def _unfinished(job: Job, group: Group, begun: list[Communicator]) -> Iterator[F
         # they did not print START, but other lines: something else keeps them, or the rest of their log is lost
         return
     ranks = absent if is_world else ()
+    if absent and all(_failed_since(m) for m in begun):
+        # who came does not wait for anybody: it gave up for a reason of its own
+        return
     evidence = tuple(_line(m.start, f"rank {m.group_rank} of {group.size} came") for m in begun[:8])
     fields: dict[str, Value] = {
         "absent": absent,
@@ -82,6 +85,15 @@ def _unfinished(job: Job, group: Group, begun: list[Communicator]) -> Iterator[F
     last = tuple(line for line in chosen if line is not None)
     yield Fact(
         "init_rank_absent", fields, ranks, _missing_host(group, absent), group.name, came, None, (*last, *evidence)
+    )
+
+
+def _failed_since(member: Communicator) -> bool:
+    """Whether the process carried an error out of NCCL after it had begun this init."""
+    start = member.start
+    return start is not None and any(
+        event.kind == "error_arrow" and (event.line.file, event.line.number) > (start.file, start.number)
+        for event in member.process.events
     )
 
 
