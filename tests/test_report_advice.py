@@ -238,6 +238,8 @@ def test_sure_verdicts_ask_for_nothing_more() -> None:
         ("sacct -j JOBID --format=JobID,State", "sacct -j 1234 --format=JobID,State"),
         ("nc -vz MASTER_ADDR MASTER_PORT", "nc -vz node01 29500"),
         ("ping HOST", "ping node02"),
+        ("scontrol update nodename=NODE state=drain", "scontrol update nodename=node02 state=drain"),
+        ("ss -ltnp | grep PORT", 'srun --jobid=1234 --overlap -w node02 bash -c "ss -ltnp | grep 29511"'),
         ("docker run --shm-size=8g ...", "docker run --shm-size=8g ..."),
         ("kill -CONT PID", "srun --jobid=1234 --overlap -w node02 kill -CONT 4703"),
         ("torchrun --rdzv_endpoint=HOST:29500 t.py", "torchrun --rdzv_endpoint=HOST:29500 t.py"),
@@ -245,8 +247,20 @@ def test_sure_verdicts_ask_for_nothing_more() -> None:
 )
 def test_remedies_name_the_hosts_pids_and_ids_of_this_job(command: str, ready: str) -> None:
     job = _job(launch=Launch("srun", "slurm", "1234"))
-    verdict = _finding("process-frozen", 0.9, Remedy("Do.", command), ranks=(3,), hosts=("node02",))
+    title = "Port 29511 is taken"
+    verdict = _finding("process-frozen", 0.9, Remedy("Do.", command), ranks=(3,), hosts=("node02",), title=title)
     assert _commands(job, verdict) == [ready]
+
+
+def test_remedies_about_all_hosts_run_on_all_hosts() -> None:
+    look, do = (
+        Remedy("Compare all hosts.", "ip -br addr; ip route"),
+        Remedy("Do it on all hosts.", "modprobe nvidia_peermem"),
+    )
+    assert _commands(_job(), _finding("env-mismatch", 0.9, look, do)) == [
+        'for host in node01 node02; do ssh $host "ip -br addr; ip route"; done',
+        "modprobe nvidia_peermem",
+    ]
 
 
 @given(host=st.text(max_size=20), command=st.sampled_from(["py-spy dump --pid 7", "dmesg -T | tail", "a $(b) 'd'"]))

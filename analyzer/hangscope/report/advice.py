@@ -7,7 +7,7 @@ import re
 from hangscope.align.launch import KUBERNETES
 from hangscope.diagnose.catalogue import INSUFFICIENT_EVIDENCE, NO_FAULT_FOUND
 from hangscope.diagnose.settings import in_order
-from hangscope.model import Finding, NextStep, Role
+from hangscope.model import Finding, NextStep, Remedy, Role
 from hangscope.report.collect import rendezvous_of, what_to_collect
 from hangscope.report.given_settings import steps_about_settings
 from hangscope.report.inputs import DiagnosisView, JobView
@@ -21,6 +21,8 @@ _LIKELY = 0.5
 
 _A_PID = re.compile(r"(?<![\w$])PID\b")
 _TOLD_PID = re.compile(r"\b(?:pid|[Pp]rocess) (\d+)\b")
+_TOLD_PORT = re.compile(r"\b[Pp]ort (\d{2,5})\b")
+_ON_ALL = re.compile(r"\b(?:every|all|both|the) hosts?\b")
 _PLAIN_STACK = re.compile(r"py-spy dump (?:--native )?--pid \S+")
 
 
@@ -38,9 +40,9 @@ def advise(job: JobView, diagnosis: DiagnosisView) -> tuple[NextStep, ...]:
 def _steps(job: JobView, verdict: Finding) -> list[NextStep]:
     remedies = [(piece_of(remedy.command, remedy.text), remedy) for remedy in in_order(verdict.remedies)]
     if not _is_open(verdict):
-        return [NextStep(remedy.text, _fill_in(remedy.command, job, verdict)) for _, remedy in remedies]
+        return [NextStep(remedy.text, _fill_in(remedy, job, verdict)) for _, remedy in remedies]
     tried = [
-        (piece, NextStep(remedy.text, _fill_in(remedy.command, job, verdict), _decides(piece, job, verdict)))
+        (piece, NextStep(remedy.text, _fill_in(remedy, job, verdict), _decides(piece, job, verdict)))
         for piece, remedy in remedies
     ]
     collected = what_to_collect(job, verdict)
@@ -82,8 +84,9 @@ def _is_plain(step: NextStep) -> bool:
     return piece_of(command) is not Piece.STACKS or bool(_PLAIN_STACK.search(command))
 
 
-def _fill_in(command: str | None, job: JobView, verdict: Finding) -> str | None:
+def _fill_in(remedy: Remedy, job: JobView, verdict: Finding) -> str | None:
     """A remedy's command with the names of this job in it, written so that it runs where it has to."""
+    command = remedy.command
     if command is None:
         return None
     reach = Reach(job.launch)
@@ -95,15 +98,15 @@ def _fill_in(command: str | None, job: JobView, verdict: Finding) -> str | None:
         # the same question to whoever scheduled it
         command = re.sub(r"\b(?:sacct|sinfo)\b[^;|]*", "kubectl describe pod POD", command)
     if len(verdict.hosts) == 1 and is_name(verdict.hosts[0]):
-        command = re.sub(r"\b(ping|ssh) HOST\b|\bPOD\b", lambda found: _named(found[1], verdict.hosts[0]), command)
+        command = re.sub(r"\b(ping |ssh )HOST\b|\b(nodename=)NODE\b|\bPOD\b", rf"\g<1>\g<2>{verdict.hosts[0]}", command)
+    if port_told := _TOLD_PORT.search(verdict.title):
+        command = re.sub(r"\bPORT\b", port_told[1], command)
     if not _A_PID.search(command):
+        if not verdict.hosts and _ON_ALL.search(remedy.text):
+            return reach.for_all(job.hosts, command)
         return reach.for_finding(verdict.hosts, command)
     pid, host = _process(job, verdict)
     return command if pid is None else reach.on(host, _A_PID.sub(pid, command))
-
-
-def _named(program: str | None, host: str) -> str:
-    return f"{program} {host}" if program else host
 
 
 def _process(job: JobView, verdict: Finding) -> tuple[str | None, str | None]:

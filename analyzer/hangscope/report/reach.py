@@ -17,7 +17,7 @@ _MOST_HOSTS = 16
 # What looks at the machine or container it runs on, and changes nothing.
 _LOOKS = frozenset(
     (
-        *("cat", "df", "dmesg", "env", "ethtool", "free", "getent", "grep", "hostname", "ibstat", "ibv_devinfo", "ip"),
+        *("cat", "df", "dmesg", "ethtool", "free", "getent", "grep", "hostname", "ibstat", "ibv_devinfo", "ip"),
         *("journalctl", "ldconfig", "ls", "lsmod", "lspci", "mlxlink", "mount", "ncclras", "nvidia-smi", "perfquery"),
         *("pgrep", "ps", "py-spy", "show_gids", "smartctl", "ss", "ibqueryerrors", "coredumpctl"),
     )
@@ -82,8 +82,11 @@ class Reach:
 
     def for_finding(self, hosts: Sequence[str], command: str) -> str:
         """A command of a remedy on the host that it is about, when it only looks at a machine, and there is one."""
-        first = command.split(maxsplit=1)[0] if command.strip() else ""
-        return self.on(hosts[0], command) if len(hosts) == 1 and first in _LOOKS else command
+        return self.on(hosts[0], command) if len(hosts) == 1 and _only_looks(command) else command
+
+    def for_all(self, hosts: Sequence[str], command: str) -> str:
+        """A command of a remedy on every host of the job, when it only looks at a machine."""
+        return self.everywhere(hosts, command) if _only_looks(command) else command
 
     @property
     def job_id(self) -> str:
@@ -108,6 +111,10 @@ class Reach:
             return command
         shell = command if quoted == command else f"sh -c {quoted}"
         return f"kubectl debug node/{node} -it --image=busybox -- chroot /host {shell}"
+
+
+def _only_looks(command: str) -> bool:
+    return command.split(maxsplit=1)[:1] != [] and command.split(maxsplit=1)[0] in _LOOKS
 
 
 def _quote(command: str) -> str | None:
