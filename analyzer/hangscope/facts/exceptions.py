@@ -11,15 +11,17 @@ from hangscope.align.process import Process
 from hangscope.facts import FactKind
 from hangscope.facts.collect import evidence_of
 from hangscope.facts.deaths import find_deaths
+from hangscope.facts.first_exception import Raised, find_later
 from hangscope.facts.who import RankFinder
 from hangscope.model import Event, Fact, Value
 from hangscope.parse.advice import before_advice
 
 KINDS = {
     "raised": FactKind(
-        ("type", "message", "where", "function", "category", "uncaught", "order"),
+        ("type", "message", "where", "function", "category", "uncaught", "order", "later"),
         "An exception that is no echo of another rank's failure: `category` says what it is about (ordinary, gpu, "
-        "memory, resource, launch, collective), `order` counts them in time, 0 first.",
+        "memory, resource, launch, collective), `order` counts them in time, 0 first; `later` = unlike the one that "
+        "came first for sure.",
     ),
     "raised_consequence": FactKind(
         ("type", "message", "where", "function"),
@@ -116,11 +118,13 @@ def find(job: Job) -> Iterator[Fact]:
                 roots.append((process, chain))
     roots.sort(key=lambda item: _moment(item[1]))
     speakers.settle([chain for _, chain in roots])
+    later = speakers.find_later([chain for _, chain in roots])
     for order, (process, chain) in enumerate(roots):
         fields: dict[str, Value] = {
             "category": chain.category,
             "uncaught": bool(speakers.failures) or _is_uncaught(process, chain),
             "order": order,
+            "later": order in later,
         }
         yield speakers.fact("raised", chain, fields)
 
@@ -201,6 +205,7 @@ class _Speakers:
         deaths = find_deaths(job)
         self._hosts = {death.rank: death.host for death in deaths if death.rank is not None and death.host}
         self.failures = [death for death in deaths if not death.victim and death.exitcode == 1]
+        self._first_ranks = {death.rank for death in deaths if death.first and death.rank is not None}
 
     def settle(self, roots: Sequence[Chain]) -> None:
         """Finds the rank of the one chain without a rank (torch to 2.1 prints none) by the failure with code 1."""
@@ -212,6 +217,16 @@ class _Speakers:
             # its peers end only after it
             candidates = [death for death in candidates if death.first]
         self._lone = candidates[0].rank if len(candidates) == 1 else None
+
+    def find_later(self, roots: Sequence[Chain]) -> frozenset[int]:
+        """Positions of the chains that are unlike the one that came first, where something tells which did."""
+        raised = []
+        for chain in roots:
+            event = chain.last
+            rank = self._rank(chain)
+            what = (str(event.fields.get("type", "")).rpartition(".")[2], where_of(event))
+            raised.append(Raised(what, rank, event.host or self._hosts.get(-1 if rank is None else rank), _time(chain)))
+        return find_later(raised, self._first_ranks, self._job.clocks if len(self._job.hosts) > 1 else None)
 
     def _rank(self, chain: Chain) -> int | None:
         rank = self._who.rank_of(chain.last)
