@@ -1,13 +1,14 @@
 """Hides the versions that cases state, infers them from the rest, and prints what share is right.
 
-    python tests/check_releases.py [FOLDER ...]
+    python tests/check_releases.py [--all] [FOLDER ...]
 
-FOLDER holds cases, each with its files in `logs/` or `files/`; by default those of fixtures/. A release that is
-inferred is right when the stated one lies in it. Exit status 1 when one is wrong.
+FOLDER holds cases, folders with `case.yaml` and `logs/`, at any depth; by default those of fixtures/. A release that is
+inferred is right when the stated one lies in it. ``--all`` prints every one. Exit status 1 when one is wrong.
 """
 
 from __future__ import annotations
 
+import argparse
 import re
 import sys
 from collections.abc import Iterator
@@ -45,8 +46,7 @@ class Check:
 
 def check_case(folder: Path) -> Iterator[Check]:
     """What can be compared in one case; versions that differ between ranks are none of it."""
-    logs = next((folder / name for name in ("logs", "files") if (folder / name).is_dir()), folder)
-    job = api.load(logs, jobs=1)
+    job = api.load(folder / "logs", jobs=1)
     for product in PRODUCTS:
         stated = getattr(job.versions, product)
         if not isinstance(stated, tuple):
@@ -69,8 +69,11 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def main() -> int:
-    folders = [Path(name) for name in sys.argv[1:]] or [FIXTURES]
-    cases = [case for folder in folders for case in sorted(folder.iterdir()) if case.is_dir()]
+    parser = argparse.ArgumentParser(description="How often releases are inferred rightly.")
+    parser.add_argument("folders", nargs="*", type=Path, default=[FIXTURES])
+    parser.add_argument("--all", action="store_true", help="print every release that is inferred")
+    arguments = parser.parse_args()
+    cases = sorted({case.parent for folder in arguments.folders for case in folder.rglob("case.yaml")})
     checks = [check for case in cases for check in check_case(case)]
     for product in PRODUCTS:
         own = [check for check in checks if check.product == product]
@@ -87,7 +90,7 @@ def main() -> int:
                 print(f"  wrong: {check.case}: is {check.stated}, inferred {check.inferred}")
                 for evidence in check.inferred.evidence if check.inferred else ():
                     print(f"    {evidence.why}: {evidence.at.file}:{evidence.at.line}: {evidence.text[:150]}")
-        for check in [*told, *new] if "-v" in sys.argv else []:
+        for check in [*told, *new] if arguments.all else []:
             print(f"  {check.case}: {check.stated} {check.inferred}")
     return 1 if any(check.right is False for check in checks) else 0
 
