@@ -11,9 +11,7 @@ from hangscope.facts import bridges
 from hangscope.parse.reader import read_stream
 
 HEAD = "node01:7:7 [0] "
-LISTED = (
-    f"{HEAD}NCCL INFO NET/Socket : Using [0]bond0:192.168.1.161<0> [1]br-05ab:172.19.0.1<0> [2]veth6:fe80::1%veth6<0>\n"
-)
+LISTED = f"{HEAD}NCCL INFO NET/Socket : Using [0]bond0:192.168.1.161<0> [1]br-05ab:172.19.0.1<0> [2]veth6163fb:fe80::1%veth6163fb<0>\n"
 EDGE = f"{HEAD}NCCL INFO Channel 03/0 : 0[90000] -> 1[1000] [send] via NET/Socket/1\n"
 
 
@@ -29,7 +27,7 @@ def failed(peer: str, error: str = "Connection refused") -> str:
 def test_bridges_of_the_list_are_named_with_what_could_be_used() -> None:
     (fact,) = bridges.find(job_of(LISTED + EDGE))
     assert fact.kind == "bridges_offered"
-    assert fact.fields == {"bridges": ("br-05ab", "veth6"), "usable": "bond0"}
+    assert fact.fields == {"bridges": ("br-05ab", "veth6163fb"), "usable": "bond0"}
     assert [one.at.line for one in fact.evidence] == [1, 1, 2]
 
 
@@ -38,10 +36,11 @@ def test_bridges_of_the_list_are_named_with_what_could_be_used() -> None:
     [
         LISTED,
         LISTED + EDGE + f"{HEAD}NCCL INFO Connected all rings\n",
-        LISTED.replace("br-05ab", "eth1").replace("veth6", "eth2") + EDGE,
+        LISTED.replace("br-05ab", "eth1").replace("veth6163fb", "eth2") + EDGE,
         LISTED + EDGE.replace("NET/Socket/1", "P2P/IPC"),
+        LISTED.replace("br-05ab", "veth0").replace("veth6163fb", "eth2") + EDGE,
     ],
-    ids=["no connection", "they came about", "no bridge", "within the host"],
+    ids=["no connection", "they came about", "no bridge", "within the host", "a container's own end"],
 )
 def test_a_list_alone_is_no_fault(text: str) -> None:
     assert not list(bridges.find(job_of(text)))

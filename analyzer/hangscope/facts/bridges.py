@@ -26,6 +26,7 @@ KINDS = {
     ),
 }
 _LISTED = re.compile(r"\[\d+\](?P<name>[^\s:<>\[\]]+):(?P<address>[^\s<>]+)<\d+>")
+_OWN_END = re.compile(r"veth\d")
 # Networks that Docker and libvirt give to their first bridge; the MAC addresses of Docker begin with 02:42.
 _USUAL = (("172.17.", "docker0"), ("192.168.122.", "virbr0"), ("fe80::42:", "docker0"))
 _FAILED = ("connect_failed", "connect_retries_used_up", "connect_unanswered")
@@ -38,10 +39,15 @@ def find(job: Job) -> Iterator[Fact]:
         for event in job.events.of("socket_interfaces")
         for found in _LISTED.finditer(str(event.fields.get("interfaces", "")))
     ]
-    bridges = {address: (name, event) for name, address, event in listed if name.startswith(VIRTUAL)}
-    usable = {name: event for name, _, event in listed if not name.startswith(VIRTUAL)}
+    bridges = {address: (name, event) for name, address, event in listed if _ends_inside(name)}
+    usable = {name: event for name, _, event in listed if not _ends_inside(name)}
     yield from _offered(job, bridges, usable)
     yield from _dialled(job, {address: name for address, (name, _) in bridges.items()})
+
+
+def _ends_inside(name: str) -> bool:
+    """Whether an interface is a bridge, by its name; veth0 is how a container calls its own way out."""
+    return name.startswith(VIRTUAL) and not _OWN_END.fullmatch(name)
 
 
 def _offered(job: Job, bridges: dict[str, tuple[str, Event]], usable: dict[str, Event]) -> Iterator[Fact]:
@@ -79,6 +85,6 @@ def _dialled(job: Job, known: dict[str, str]) -> Iterator[Fact]:
 
 def _bridge_of(address: str) -> str:
     bare, _, scope = address.partition("%")
-    if scope.startswith(VIRTUAL):
+    if _ends_inside(scope):
         return scope
     return next((name for beginning, name in _USUAL if bare.startswith(beginning)), "")
