@@ -398,6 +398,12 @@ def _mark_victims(job: Job, deaths: list[Death]) -> None:
     for death in deaths:
         ended = death.pid is not None and death.pid in closed and death.pid not in by_hand
         death.victim = ended and death.signal in ("SIGTERM", "SIGKILL", "SIGINT", "")
+    for death in deaths:
+        # SGLang ends the whole tree of its processes, itself too, when a child fails or its watchdog fires
+        if death.said_by == "the shell" and death.signal == "SIGKILL" and death.pid is None:
+            line = death.evidence[0].line
+            before = job.events.of("sglang_child_failed", "sglang_watchdog")
+            death.victim = any(e.line.file == line.file and e.line.number < line.number for e in before)
     own = [death for death in deaths if not death.victim and death.signal != "SIGTERM" and death.exitcode != 0]
     for death in deaths:
         if death.signal == "SIGTERM" and not death.first and own:

@@ -65,7 +65,7 @@ _LAUNCH_TEXTS = re.compile(
     r"[Aa]ddress already in use|EADDRINUSE|failed to (?:listen|bind)|host not found|Name or service not known|"
     r"name resolution|Unable to (?:find address for|resolve)|process group has not been initialized|"
     r"unrecognized arguments|[Ww]orld ?_?size(?!=\d+, (?:worker_count|num_workers))|nproc|"
-    r"MASTER_(?:ADDR|PORT)|LOCAL_RANK|No rendezvous handler|Duplicate GPU"
+    r"MASTER_(?:ADDR|PORT)|LOCAL_RANK|not reachable via ssh|No rendezvous handler|Duplicate GPU"
 )
 _COLLECTIVE_TEXTS = re.compile(
     r"Detected mismatch between collectives|Expected to have finished reduction|DDP expects same model across|"
