@@ -11,7 +11,10 @@ from hangscope.facts import bridges
 from hangscope.parse.reader import read_stream
 
 HEAD = "node01:7:7 [0] "
-LISTED = f"{HEAD}NCCL INFO NET/Socket : Using [0]bond0:192.168.1.161<0> [1]br-05ab:172.19.0.1<0> [2]veth6163fb:fe80::1%veth6163fb<0>\n"
+LISTED = (
+    f"{HEAD}NCCL INFO NET/Socket : Using [0]bond0:192.168.1.161<0> [1]br-05ab:172.19.0.1<0> "
+    "[2]veth6163fb:fe80::1%veth6163fb<0>\n"
+)
 EDGE = f"{HEAD}NCCL INFO Channel 03/0 : 0[90000] -> 1[1000] [send] via NET/Socket/1\n"
 
 
