@@ -10,20 +10,20 @@ from hangscope.facts import FactKind
 from hangscope.facts.agreed_settings import effect_of
 from hangscope.facts.collect import evidence_of
 from hangscope.facts.comparisons.channels import transport_kind, unlike_ends
+from hangscope.facts.comparisons.differing import name_holders
 from hangscope.facts.comparisons.network import BUILT_IN
 from hangscope.facts.majority import expected_value, hosts_of, ranks_of
 from hangscope.facts.settings import MILESTONES, NOT_SET, settings_of
 from hangscope.model import Event, Evidence, Fact, Value
-from hangscope.ranges import count_off
 
 KINDS = {
     "setting_differs": FactKind(
         ("name", "value", "expected", "effect", "who"),
         "A setting that must be equal on all ranks has another value on some, or is missing there.",
     ),
-    "network_choice_differs": FactKind(("network", "expected"), "Some ranks use another network than the rest."),
+    "network_choice_differs": FactKind(("network", "expected", "who"), "Some ranks use another network than the rest."),
     "net_plugin_differs": FactKind(
-        ("plugin", "expected"), "Some ranks loaded another network plugin than the rest, or none."
+        ("plugin", "expected", "who"), "Some ranks loaded another network plugin than the rest, or none."
     ),
     "edge_transport_differs": FactKind(
         ("source", "target", "transport", "other_transport"), "The two ends of a connection chose different transports."
@@ -115,7 +115,7 @@ def _differing(
         time = min((e.time for e in (*lines, *others) if e.time is not None), default=None)
         yield Fact(
             kind,
-            {**fields, key: value, "expected": expected, **({"who": _who(ranks, hosts)} if "name" in fields else {})},
+            {**fields, key: value, "expected": expected, "who": name_holders(ranks, hosts)},
             ranks,
             hosts,
             "",
@@ -123,12 +123,6 @@ def _differing(
             time,
             tuple(evidence),
         )
-
-
-def _who(ranks: tuple[int, ...], hosts: tuple[str, ...]) -> str:
-    if ranks:
-        return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {count_off(ranks)}"
-    return ", ".join(hosts) or "some processes"
 
 
 def _ranks_at(members: list[Process], processes: dict[int, Process]) -> tuple[int, ...]:

@@ -13,12 +13,13 @@ from hangscope.facts.comparisons.network import compare_devices
 from hangscope.model import Fact
 
 KINDS = {
-    "gpu_type_differs": FactKind(("gpu", "expected"), "Some hosts have other GPUs than the rest."),
+    "gpu_type_differs": FactKind(("gpu", "expected", "who"), "Some hosts have other GPUs than the rest."),
     "device_count_differs": FactKind(
-        ("devices", "expected"), "Some hosts use another number or kind of devices for RDMA than the rest, or none."
+        ("devices", "expected", "who"),
+        "Some hosts use another number or kind of devices for RDMA than the rest, or none.",
     ),
     "channel_count_differs": FactKind(
-        ("channels", "expected"), "Some ranks of a communicator have another number of channels than the rest."
+        ("channels", "expected", "who"), "Some ranks of a communicator have another number of channels than the rest."
     ),
 }
 

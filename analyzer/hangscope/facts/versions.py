@@ -19,12 +19,13 @@ KINDS = {
         "Some processes run another NCCL version than the rest, by their version lines or by the shape of their lines.",
     ),
     "torch_version_differs": FactKind(
-        ("product", "version", "expected"), "Some processes or hosts have another PyTorch, or one for another CUDA."
+        ("product", "version", "expected", "who"),
+        "Some processes or hosts have another PyTorch, or one for another CUDA.",
     ),
     "driver_version_differs": FactKind(
-        ("product", "version", "expected"), "Some hosts have another NVIDIA driver than the rest."
+        ("product", "version", "expected", "who"), "Some hosts have another NVIDIA driver than the rest."
     ),
-    "image_differs": FactKind(("version", "expected"), "Some hosts run another container image than the rest."),
+    "image_differs": FactKind(("version", "expected", "who"), "Some hosts run another container image than the rest."),
 }
 _OTHERS = 3
 
