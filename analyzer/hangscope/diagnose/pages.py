@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import difflib
 import textwrap
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from hangscope.diagnose.catalogue import Cause, causes
+from hangscope.diagnose.catalogue import INSUFFICIENT_EVIDENCE, Cause, causes
 from hangscope.diagnose.loader import load_rule, load_rules, rule_files
 from hangscope.diagnose.rule import Rule, RuleRemedy
 from hangscope.diagnose.settings import costs_of, leaves_fast_path
@@ -21,8 +22,10 @@ _NARROWEST, _WIDEST = 60, 110
 _MOST_CASE_LINES = 6
 _MOST_ROWS = 3
 _NONE_KNOWN = "None known."
+_HOW_TO_FIX = "How to fix it"
+_NEW_FILE = "### FILE "
 # Of a cause with many rules, its page shows this much; the page of each rule shows the rest.
-_SAMPLES, _REMEDIES, _DOUBTS, _REFERENCES = 3, 12, 8, 8
+_SAMPLES, _REMEDIES, _DOUBTS, _REFERENCES, _RELATIONS = 3, 12, 8, 8, 10
 
 
 def explain_text(name: str, extra_dirs: Iterable[str | Path] = (), *, width: int = WIDTH) -> str:
@@ -83,7 +86,7 @@ class _Page:
             *self._samples(ranked, _SAMPLES),
             self._part("Why it happens", cause.why),
             self._list("How to confirm", list(cause.confirm)),
-            *self._remedies(ranked, _REMEDIES),
+            *self._remedies(ranked, _REMEDIES, "What to collect" if cause.id == INSUFFICIENT_EVIDENCE else _HOW_TO_FIX),
             *self._doubts(ranked, _DOUBTS),
             *self._relations(cause, rules, every),
         ]
@@ -135,6 +138,8 @@ class _Page:
 
     def _quoted(self, line: str) -> str:
         """A line of a log, over a few rows at most."""
+        if line.startswith(_NEW_FILE):
+            return f"  {line.removeprefix(_NEW_FILE)}:"
         if len(line) + 2 <= self._width:
             return f"  {line}"
         return textwrap.fill(
@@ -147,14 +152,14 @@ class _Page:
             placeholder=" ...",
         )
 
-    def _remedies(self, rules: Sequence[Rule], most: int) -> list[str]:
+    def _remedies(self, rules: Sequence[Rule], most: int, title: str = _HOW_TO_FIX) -> list[str]:
         found: dict[str, RuleRemedy] = {}
         for rule in rules:
             for remedy in rule.remedies:
                 found.setdefault(remedy.command or remedy.text, remedy)
         # as in reports: a fast path is given up last
         texts = [self._remedy(one) for one in sorted(found.values(), key=lambda one: leaves_fast_path(one.command))]
-        return [self._some("How to fix it:", texts, most)] if texts else []
+        return [self._some(f"{title}:", texts, most)] if texts else []
 
     def _remedy(self, remedy: RuleRemedy) -> str:
         costs = costs_of(remedy.command or "")
@@ -171,15 +176,18 @@ class _Page:
         return [self._some("References:", texts, most)] if texts else []
 
     def _relations(self, cause: Cause, rules: Sequence[Rule], every: Sequence[Rule]) -> list[str]:
-        """What follows from it, and what it may follow from."""
-        effects = sorted({effect for rule in rules for effect in rule.explains if effect != cause.id})
-        sources = sorted({rule.cause for rule in every if cause.id in rule.explains and rule.cause != cause.id})
-        found = []
-        if effects:
-            found.append(self._prose(f"What may follow from it: {', '.join(effects)}."))
-        if sources:
-            found.append(self._prose(f"What it may follow from: {', '.join(sources)}."))
-        return found
+        """What follows from it, and what it may follow from; a few of each, the closest ones."""
+        # what most of its rules account for is the most usual
+        effects = Counter(effect for rule in rules for effect in rule.explains if effect != cause.id)
+        # a rule that accounts for few other causes knows best what it leads to
+        sources: dict[str, int] = {}
+        for rule in every:
+            if cause.id in rule.explains and rule.cause != cause.id:
+                sources[rule.cause] = min(len(rule.explains), sources.get(rule.cause, len(rule.explains)))
+        after = sorted(effects, key=lambda effect: (-effects[effect], effect))
+        before = sorted(sources, key=lambda source: (sources[source], source))
+        titles = (("What may follow from it", after), ("What it may follow from", before))
+        return [self._prose(f"{title}: {_few(names)}.") for title, names in titles if names]
 
     def _some(self, title: str, items: Sequence[str], most: int) -> str:
         rest = len(items) - most
@@ -210,6 +218,11 @@ class _Page:
             break_long_words=False,
             break_on_hyphens=False,
         )
+
+
+def _few(names: Sequence[str]) -> str:
+    rest = len(names) - _RELATIONS
+    return ", ".join(names[:_RELATIONS]) + (f", and {rest} more" if rest > 0 else "")
 
 
 def _unknown(name: str, known: Sequence[str]) -> UnknownNameError:
