@@ -3,10 +3,10 @@
     python tests/check_messages.py CATALOGUE [--level WARN,ATTN] [--source ProcessGroupNCCL] [--missing] [--odd]
                                    [--min-recognized SHARE] [--min-shown SHARE] [--max-claimed COUNT]
 
-A message with a cause is recognized when a finding of the report has that cause. One without must not make a finding
-that blames somebody, and has to be shown beside a finding about its process. For the catalogue's form, see
-`message_samples`. No test of the suite, because the catalogues are not part of the repository. Exit status 1 when
-less is right than asked for.
+A message with a cause is recognized when a finding of the report has that cause, or one that `torch_messages` names.
+One without must not make a finding that blames somebody, and has to be shown beside a finding about its process. For
+the catalogue's form, see `message_samples`. No test of the suite, because the catalogues are not part of the
+repository. Exit status 1 when less is right than asked for.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from hangscope.api import analyze, analyze_text
 from hangscope.diagnose.catalogue import BOOKKEEPING_FAMILY, causes
 from hangscope.report.serialize import to_dict
 from message_samples import Row, Sample, is_bare, read_catalogue, samples
+from torch_messages import answer_to
 
 _NO_CAUSE = "(none)"
 # A fault whose finding every version names; what NCCL says besides has to stand in its report.
@@ -81,7 +82,7 @@ def check(rows: Iterable[Row], *, odd: bool, shown: bool) -> tuple[dict[str, Tal
             for number, sample in enumerate(samples(row, odd=odd)):
                 found = found_causes(sample)
                 tally = by_cause[sample.cause or _NO_CAUSE]
-                if sample.cause in found or (sample.cause is None and not found):
+                if _is_right(sample, found):
                     tally.right += 1
                 else:
                     tally.wrong.append(f"{_describe(sample)}\n        found: {', '.join(sorted(found)) or 'nothing'}")
@@ -91,6 +92,14 @@ def check(rows: Iterable[Row], *, odd: bool, shown: bool) -> tuple[dict[str, Tal
                     else:
                         beside.wrong.append(_describe(sample))
     return by_cause, beside
+
+
+def _is_right(sample: Sample, found: set[str]) -> bool:
+    """Whether the findings answer a message: by its cause, or as `torch_messages` says."""
+    answer = answer_to(sample.row)
+    if sample.cause in found or (answer is not None and not found.isdisjoint(answer.causes)):
+        return True
+    return not found and (sample.cause is None or (answer is not None and not answer.causes))
 
 
 def _describe(sample: Sample) -> str:

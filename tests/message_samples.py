@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from torch_messages import holes_of, prefix_of
+
 Row = dict[str, Any]
 """A line of the catalogue."""
 
@@ -190,7 +192,7 @@ def samples(row: Row, *, odd: bool = False) -> Iterator[Sample]:
     for number, ((_, cause), text) in enumerate(seen.items()):
         heads = _heads(row)
         for head in dict.fromkeys(heads if not number else heads[-1:]):
-            yield Sample(row, cause, text, head + text)
+            yield Sample(row, cause, text, head + prefix_of(row) + text)
 
 
 def is_bare(row: Row) -> bool:
@@ -235,8 +237,12 @@ def _fill(row: Row, name: str, error: str, *, odd: bool) -> str:
             return str(_CODES[error])
         return _number(kind, hole["flags"], before, used, odd=odd)
 
+    special = holes_of(template)
+
     def named(hole: re.Match[str]) -> str:
         name = hole[1]
+        if name in special:
+            return special[name]
         if "|" in name:
             return name.split("|")[0]
         return _NAMED_VALUES.get(name, name if " " in name or "'" in name else "some text" if not odd else "a b: (c)")
