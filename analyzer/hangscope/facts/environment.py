@@ -135,7 +135,7 @@ def _proof_of_absence(processes: list[Process]) -> list[Evidence]:
     """A line of one process that had to read the setting and printed none."""
     for process in processes:
         for event in process.events:
-            if event.kind in ("comm_init_start", "comm_init_complete", "network_chosen"):
+            if event.kind in ("comm_init_start", "comm_init_complete", "network_chosen", "environment_setting"):
                 return [evidence_of(event, "this process prints its settings too, and not this one")]
     return []
 
