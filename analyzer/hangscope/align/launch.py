@@ -19,6 +19,7 @@ _SLURM = ("slurm_", "srun_")
 _KUBERNETES = ("kube_",)
 _RAY = ("ray_", "placement_pending", "no_node_for_resource", "resource_of_node")
 _MPI = ("mpi_", "horovod_")
+_TELLING = ("kube_pod", "kube_pod_name", "traceback_frame", "launch_command", "process_state")
 _DEEPSPEED = "deepspeed_"
 
 # Slurm writes slurm-JOBID.out and slurm-JOBID_TASK.out by itself
@@ -67,74 +68,94 @@ def find_launch(events: Iterable[Event], sources: Iterable[ParsedSource]) -> Lau
         events: every recognized line.
         sources: what was read; the writers' prefixes and the names of the inputs.
     """
-    kinds: Counter[str] = Counter()
-    jobs: set[str] = set()
-    pods: dict[str, str] = {}
-    running: set[str] = set()
-    accelerate = pdsh = False
-    for event in events:
-        kinds[event.kind] += 1
-        if event.kind.startswith(_SLURM) and (step := _JOB_OF_STEP.fullmatch(str(event.fields.get("job_step", "")))):
-            jobs.add(step["job"])
-        if event.kind == "kube_pod":
-            pods[str(event.fields.get("pod"))] = str(event.fields.get("node") or "")
-        elif event.kind == "kube_pod_name":
-            pods.setdefault(str(event.fields.get("pod")), "")
-        accelerate = accelerate or (event.kind == "traceback_frame" and _ACCELERATE in event.line.text)
-        pdsh = pdsh or (event.kind == "launch_command" and bool(_PDSH.match(event.line.text.strip())))
-        if event.kind == "process_state":
-            running |= _launchers_in(str(event.fields.get("command", "")))
-    prefixes: Counter[str] = Counter()
-    is_ray = is_elastic = False
+    every = tuple(events)
+    signs = _Signs(Counter(event.kind for event in every))
+    # of a million lines few tell
+    if telling := {kind for kind in signs.kinds if kind in _TELLING or kind.startswith(_SLURM)}:
+        for event in every:
+            if event.kind in telling:
+                signs.take(event)
     for source in sources:
+        signs.take_source(source)
+    launcher = _launcher(signs)
+    return Launch(launcher, _platform(signs, launcher), _only(signs.jobs), signs.pods, signs.pdsh)
+
+
+@dataclass(slots=True)
+class _Signs:
+    """What lines, prefixes and names of inputs tell, before it is weighed."""
+
+    kinds: Counter[str]
+    prefixes: Counter[str] = field(default_factory=Counter)
+    jobs: set[str] = field(default_factory=set)
+    pods: dict[str, str] = field(default_factory=dict)
+    running: set[str] = field(default_factory=set)
+    elastic: bool = False
+    accelerate: bool = False
+    ray: bool = False
+    pdsh: bool = False
+
+    def take(self, event: Event) -> None:
+        """A line whose text or fields tell more than its kind."""
+        if step := _JOB_OF_STEP.fullmatch(str(event.fields.get("job_step", ""))):
+            self.jobs.add(step["job"])
+        match event.kind:
+            case "kube_pod":
+                self.pods[str(event.fields.get("pod"))] = str(event.fields.get("node") or "")
+            case "kube_pod_name":
+                self.pods.setdefault(str(event.fields.get("pod")), "")
+            case "traceback_frame":
+                self.accelerate = self.accelerate or _ACCELERATE in event.line.text
+            case "launch_command":
+                self.pdsh = self.pdsh or _PDSH.match(event.line.text.strip()) is not None
+            case "process_state":
+                self.running |= _launchers_in(str(event.fields.get("command", "")))
+
+    def take_source(self, source: ParsedSource) -> None:
+        """An input: its name, the prefixes of its lines, the command lines of its dumps."""
         if named := _SLURM_OUTPUT.search(source.record.file):
-            jobs.add(named["job"])
+            self.jobs.add(named["job"])
         for dump in source.dumps:
-            running |= _launchers_in(dump.command)
+            self.running |= _launchers_in(dump.command)
         for writer in source.writers:
             key = writer.key
-            prefixes[key.rank_source] += 1
-            is_elastic = is_elastic or key.local_rank is not None
-            is_ray = is_ray or bool(_RAY_TAG.search(key.stream))
+            self.prefixes[key.rank_source] += 1
+            self.elastic = self.elastic or key.local_rank is not None
+            self.ray = self.ray or _RAY_TAG.search(key.stream) is not None
             if key.host is not None and (tag := _POD_TAG.fullmatch(key.stream)) and tag["pod"] == key.host:
-                pods.setdefault(key.host, "")
-    launcher = _launcher(kinds, prefixes, is_elastic=is_elastic, accelerate=accelerate, is_ray=is_ray)
-    # a launcher that runs as a process and has said nothing
-    launcher = launcher or next((name for name, _ in _COMMANDS if name in running), None)
-    return Launch(launcher, _platform(kinds, launcher, jobs, pods), _only(jobs), pods, pdsh)
+                self.pods.setdefault(key.host, "")
+
+    def has(self, beginnings: str | tuple[str, ...]) -> bool:
+        """Whether there are lines of a kind that begins so."""
+        return any(kind.startswith(beginnings) for kind in self.kinds)
 
 
-def _launcher(
-    kinds: Counter[str], prefixes: Counter[str], *, is_elastic: bool, accelerate: bool, is_ray: bool
-) -> str | None:
+def _launcher(signs: _Signs) -> str | None:
     """What started the ranks themselves; that a scheduler started it in turn is the platform's business."""
-    if accelerate:
+    if signs.accelerate:
         return "accelerate"
-    if is_elastic or any(kinds[kind] for kind in _ELASTIC):
+    if signs.elastic or any(signs.kinds[kind] for kind in _ELASTIC):
         return "torchrun"
-    votes = [(prefixes[name], name) for name in ("srun", "mpirun") if prefixes[name]]
+    votes = [(signs.prefixes[name], name) for name in ("srun", "mpirun") if signs.prefixes[name]]
     if votes:
         return max(votes)[1]
-    for name, beginnings in (("deepspeed", _DEEPSPEED), ("srun", _SLURM), ("mpirun", _MPI)):
-        if _has(kinds, beginnings):
+    for name, beginnings in (("deepspeed", _DEEPSPEED), ("srun", _SLURM), ("mpirun", _MPI), ("ray", _RAY)):
+        if signs.has(beginnings) or (name == "ray" and signs.ray):
             return name
-    return "ray" if is_ray or _has(kinds, _RAY) else None
+    # one that runs as a process and has said nothing
+    return next((name for name, _ in _COMMANDS if name in signs.running), None)
 
 
 def _launchers_in(command: str) -> set[str]:
     return {name for name, pattern in _COMMANDS if command and pattern.search(command)}
 
 
-def _platform(kinds: Counter[str], launcher: str | None, jobs: set[str], pods: Mapping[str, str]) -> str:
-    if pods or _has(kinds, _KUBERNETES):
+def _platform(signs: _Signs, launcher: str | None) -> str:
+    if signs.pods or signs.has(_KUBERNETES):
         return KUBERNETES
-    if launcher == "srun" or jobs or _has(kinds, _SLURM):
+    if launcher == "srun" or signs.jobs or signs.has(_SLURM):
         return SLURM
     return RAY if launcher == "ray" else ""
-
-
-def _has(kinds: Counter[str], beginnings: str | tuple[str, ...]) -> bool:
-    return any(kind.startswith(beginnings) for kind in kinds)
 
 
 def _only(jobs: set[str]) -> str | None:

@@ -17,6 +17,7 @@ _ALIKE = 0.88
 # Read by plugins and tests, each of which has names of its own.
 _OF_OTHERS = ("NCCL_OFI_", "NCCL_FASTRAK_", "NCCL_GPUDIRECTTCPX_", "NCCL_TESTS_", "NCCL_INSPECTOR_", "NCCL_SHARP_")
 _MOST = 5
+_KINDS = frozenset({"environment_setting", "nccl_setting", "setting_deprecated", "old_launcher", "old_launch_command"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,8 @@ def remarks_on_settings(job: JobView) -> tuple[Remark, ...]:
     for process in job.processes:
         debug: dict[str, Event] = {}
         for event in process.events:
+            if event.kind not in _KINDS:
+                continue
             name = _name(event)
             if name in ("NCCL_DEBUG", "NCCL_DEBUG_FILE"):
                 debug[name] = event
