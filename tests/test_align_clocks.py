@@ -184,6 +184,15 @@ def test_a_kernel_log_of_another_zone_is_moved_to_the_zone_of_the_job() -> None:
     assert [iso_time(event.time) for event in job.events.of("oom_killed")] == ["2026-03-01T10:01:01"]
 
 
+def test_an_agent_whose_host_nobody_knows_is_compared_by_the_pid() -> None:
+    killed = "Out of memory: Killed process 77 (python3) total-vm:1kB, anon-rss:1kB, file-rss:0kB"
+    kernel = [f"[Sun Mar  1 18:01:01 2026] {killed}"]
+    assert job_of({"launch.log": agent(1), "node01/dmesg.log": kernel}).clocks.kernel_zones == {"node01": 8 * HOUR}
+    # two hosts that killed the same pid cannot be told apart
+    both = {"launch.log": agent(1), "node01/dmesg.log": kernel, "node02/dmesg.log": kernel}
+    assert job_of(both).clocks.kernel_zones == {}
+
+
 # --- arithmetic -------------------------------------------------------------------------------------------
 
 

@@ -244,3 +244,26 @@ def test_torn_and_hostile_lists_cost_only_themselves() -> None:
     digits = "9" * 5000
     assert expand_hosts(f"n[,-],m[-3],k[{digits}-{digits}],node[1-2]") == ["node1", "node2"]
     assert expand_numbers(f"{digits},1-{digits},5") == [5]
+
+
+# --- who leaves early -------------------------------------------------------------------------------------
+
+
+def last_words(*words: str, agent: str = "") -> list[tuple[int, ...]]:
+    """Ranks that are said to have ended before rank 3, which lost a peer; rank 0, with pid 8095, said these words."""
+    init = "node01:8095:8095 [0] NCCL INFO comm 0x55 rank 0 nranks 4 cudaDev 0 busId 1a000 - Init COMPLETE"
+    lost = traceback("torch.distributed.DistNetworkError: Connection reset by peer", 3)
+    job = job_of(rank0="".join(f"{line}\n" for line in (init, *words)), rank3=lost, agent=agent)
+    return [fact.ranks for fact in kinds(list(process.find(job))).get("ended_before_others", [])]
+
+
+def test_rank_whose_last_words_are_a_farewell_left_early() -> None:
+    assert last_words("model saved, leaving") == [(0,)]
+
+
+def test_nccl_completes_an_init_and_says_no_farewell() -> None:
+    assert last_words() == []
+
+
+def test_rank_that_the_launcher_ends_does_not_leave() -> None:
+    assert last_words("model saved, leaving", agent=TABLE.format(code=1).splitlines(keepends=True)[0]) == []

@@ -214,6 +214,28 @@ def test_further_causes_tell_what_they_explain() -> None:
     ]
 
 
+def test_story_tells_whom_the_launcher_ended() -> None:
+    # GIVEN a launcher that sends SIGTERM to the peers of the rank that failed, and to it
+    def closing(number: int, pid: int, time: float | None, host: str | None = "node01") -> Event:
+        line = Line("agent.log", number, 0, "", f"closing {pid}", time=time, host=host)
+        return Event("elastic", "closing_signal", {"worker_pid": pid, "signal": "SIGTERM"}, line)
+
+    verdict = _finding("gpu-out-of-memory", ranks=(1,), time=50.0)
+    ranks = {rank: _Process(pid=100 + rank, host="node01") for rank in range(4)}
+    ranks[0].events = [closing(1, 101, 110.0), closing(2, 102, 111.0), closing(3, 103, 112.0)]
+    # WHEN the story is told
+    step = build_report(_Job(ranks), _Diagnosis(verdict)).story[-1]
+    # THEN its victims are named, not the rank at fault
+    assert step.text == "The launcher ended ranks 2,3 (1 min 1 s later)"
+    assert (step.ranks, step.explained_by, step.evidence[0].at.line) == ((2, 3), "gpu-out-of-memory", 2)
+    # AND processes of other hosts, or of no known rank, are counted only
+    ranks[0].events = [closing(1, 102, None, "node02"), closing(2, 103, None, None)]
+    assert build_report(_Job(ranks), _Diagnosis(verdict)).story[-1].text == "The launcher ended 2 processes"
+    # AND without such words there is no such step
+    ranks[0].events = [closing(1, 101, None)]
+    assert len(build_report(_Job(ranks), _Diagnosis(verdict)).story) == 1
+
+
 def test_findings_that_explain_each_other_end_the_story() -> None:
     one = _finding("peer-lost", explained_by="store-lost")
     two = _finding("store-lost", explained_by="peer-lost")

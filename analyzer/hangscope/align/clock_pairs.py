@@ -128,8 +128,8 @@ def _kernel_zones(events: Sequence[Event]) -> dict[str, float]:
     zones: dict[str, set[float]] = defaultdict(set)
     for event in events:
         pid = event.number("worker_pid") if event.kind == "worker_failed" else event.number("ended_pid")
-        at = killed.get((str(event.host), pid)) if pid is not None else None
-        if at is not None and event.time is not None:
-            ahead = at - event.time
-            zones[str(event.host)].add(zone_of(ahead - _DEATH_SLACK_S, ahead + _DEATH_SLACK_S))
+        hosts = [host for host, known in killed if known == pid and event.host in (None, host)]
+        if len(hosts) == 1 and pid is not None and event.time is not None:
+            ahead = killed[hosts[0], pid] - event.time
+            zones[hosts[0]].add(zone_of(ahead - _DEATH_SLACK_S, ahead + _DEATH_SLACK_S))
     return {host: min(found) for host, found in sorted(zones.items()) if len(found) == 1 and min(found)}

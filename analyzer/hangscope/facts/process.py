@@ -241,9 +241,11 @@ def _early_ends(job: Job, deaths: list[Death]) -> Iterator[Fact]:
     complaining = {event.rank for event in job.events.of("exception") if event.rank is not None}
     dead = {death.rank for death in deaths if death.exitcode != 0}
     counted = _counted_out(job, deaths)
+    closed = {event.fields.get("worker_pid") for event in job.events.of("closing_signal")} - {None}
     for rank, process in sorted(job.ranks.items()):
         last = process.last_line
-        if rank in complaining or rank in dead or last is None:
+        # NCCL's "Init COMPLETE" is no farewell, and who is ended by the launcher does not leave
+        if rank in complaining or rank in dead or last is None or last.header == "nccl" or process.pid in closed:
             continue
         clean = next((d for d in deaths if d.rank == rank and d.exitcode == 0), None)
         words = last.text.strip()

@@ -7,18 +7,18 @@ from collections.abc import Iterable, Sequence
 from hangscope.diagnose.catalogue import INSUFFICIENT_EVIDENCE, NO_FAULT_FOUND
 from hangscope.model import Finding, Role, StoryStep
 from hangscope.report.inputs import DiagnosisView, JobView, StuckView
+from hangscope.report.launcher_ends import tell_of_launcher
 from hangscope.report.spans import count_words, rank_words
-from hangscope.report.times import duration_words, iso_time
+from hangscope.report.times import delay_words, iso_time
 
 _EVIDENCE = 2
-_AT_ONCE_S = 1.0
-"""What comes so soon has no delay worth telling."""
 
 
 def tell_story(job: JobView, diagnosis: DiagnosisView) -> tuple[StoryStep, ...]:
     """The verdict, the calls that got stuck by it, and what it explains: by causal distance, then by time.
 
-    Further causes that nothing explains come last, each with what it explains and nothing before it did.
+    Whom the launcher ended stands behind that, since it is the end of the job and of many a rank. Further causes that
+    nothing explains come last, each with what it explains and nothing before it did.
     """
     verdict = diagnosis.verdict
     if verdict.cause == NO_FAULT_FOUND:
@@ -32,6 +32,9 @@ def tell_story(job: JobView, diagnosis: DiagnosisView) -> tuple[StoryStep, ...]:
     left = [finding for finding in diagnosis.findings if finding != verdict and not says_nothing(finding)]
     steps = [_finding_step(verdict), *stuck]
     left = _follow(verdict, left, diagnosis.findings, steps)
+    by_launcher = tell_of_launcher(job, verdict)
+    if by_launcher is not None:
+        steps.append(by_launcher)
     for other in [f for f in left if f.explained_by is None and f.role is Role.CAUSE]:
         left = [finding for finding in left if finding is not other]
         steps.append(_finding_step(other, " (nothing above explains it)"))
@@ -74,11 +77,7 @@ def _effect_step(finding: Finding, root: Finding, findings: Sequence[Finding]) -
     delay_s = None
     if cause is not None and cause.time is not None and finding.time is not None:
         delay_s = finding.time - cause.time
-    text = finding.title
-    # an effect that seems earlier was logged by another clock, or late: there is nothing true to say about it
-    if delay_s is not None and delay_s >= _AT_ONCE_S:
-        since = "later" if cause is root else f"after {finding.explained_by}"
-        text = f"{text} ({duration_words(delay_s)} {since})"
+    text = finding.title + delay_words(delay_s, "later" if cause is root else f"after {finding.explained_by}")
     ranks = finding.ranks or finding.affected_ranks
     evidence = finding.evidence[:_EVIDENCE]
     return StoryStep(iso_time(finding.time), ranks, text, evidence, finding.cause, finding.explained_by, delay_s)

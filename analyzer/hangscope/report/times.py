@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+_AT_ONCE_S = 1.0
+"""What comes so soon has no delay worth telling."""
+
 
 def iso_time(seconds: float | None) -> str | None:
     """ISO 8601 without a zone, since logs do not say theirs; None for an unknown or impossible time."""
@@ -45,3 +48,13 @@ def duration_words(seconds: float) -> str:
         return f"{whole // 60} min {whole % 60} s"
     minutes = round(seconds / 60)
     return f"{minutes // 60} h {minutes % 60} min"
+
+
+def delay_words(seconds: float | None, since: str = "later") -> str:
+    """`` (10 min 2 s later)`` to put behind what happened; "" for what came at once, or at an unknown time.
+
+    An effect that seems earlier than its cause was logged late, or by another clock: there is nothing true to say.
+    """
+    if seconds is None or seconds < _AT_ONCE_S:
+        return ""
+    return f" ({duration_words(seconds)} {since})"
