@@ -100,3 +100,10 @@ def test_the_report_warns_and_says_what_to_do() -> None:
     assert report.next_steps[-1].command == "export NCCL_P2P_DISABLE=1"
     assert report.next_steps[-1].decides == "whether it helps when it is read"
     assert len(report.next_steps) <= 8
+
+
+@pytest.mark.parametrize("value", ["$(reboot)", "1;reboot", "`reboot`", "a&b", "1|sh"])
+def test_values_of_the_evidence_never_become_shell_code(value: str) -> None:
+    job = job_of({"job.log": [f"export NCCL_P2P_DISABLED={value}", f"NCCL_ASYNC_ERROR_HANDLING={value}"]})
+    for remark in remarks_on_settings(replace(job, versions=Versions(torch="2.5.1"))):
+        assert (remark.step.command or "").endswith("=...")

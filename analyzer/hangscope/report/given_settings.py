@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -17,6 +18,7 @@ _ALIKE = 0.88
 # Read by plugins and tests, each of which has names of its own.
 _OF_OTHERS = ("NCCL_OFI_", "NCCL_FASTRAK_", "NCCL_GPUDIRECTTCPX_", "NCCL_TESTS_", "NCCL_INSPECTOR_", "NCCL_SHARP_")
 _MOST = 5
+_PLAIN = re.compile(r"[\w./:,@%+^=-]{1,200}", re.ASCII)
 _KINDS = frozenset({"environment_setting", "nccl_setting", "setting_deprecated", "old_launcher", "old_launch_command"})
 
 
@@ -100,7 +102,7 @@ def _on_setting(name: str, event: Event, seen: Versions) -> Remark | None:
     since = f"{product} {setting.deprecated} and later call it" if setting.deprecated else "it is now called"
     return Remark(
         f"{shown} ({_at(event)}) is an old name, read with a warning until it is dropped: {since} {new}.",
-        NextStep(f"Set {new} in place of {name}.", f"unset {name}; export {new}={value or '...'}"),
+        NextStep(f"Set {new} in place of {name}.", f"unset {name}; export {new}={_shell(value)}"),
         is_lost=False,
     )
 
@@ -113,7 +115,7 @@ def _on_too_new(setting: Setting, shown: str, value: str, event: Event, seen: Ve
         return _lost(f"{said}, and this one is older.", NextStep(f"Take {setting.name} out, or use a later {product}."))
     return _lost(
         f"{said}; this one is older and calls it {older.name}.",
-        NextStep(f"Set {older.name} in place of {setting.name}.", f"export {older.name}={value or '...'}"),
+        NextStep(f"Set {older.name} in place of {setting.name}.", f"export {older.name}={_shell(value)}"),
     )
 
 
@@ -130,7 +132,7 @@ def _on_unknown(name: str, value: str, event: Event) -> Remark | None:
         return None
     return _lost(
         f"{name} ({_at(event)}) is a name that neither NCCL nor PyTorch reads; {close[0]} was probably meant.",
-        NextStep(f"Set {close[0]}, if that was meant by {name}.", f"export {close[0]}={value or '...'}"),
+        NextStep(f"Set {close[0]}, if that was meant by {name}.", f"export {close[0]}={_shell(value)}"),
     )
 
 
@@ -159,6 +161,11 @@ def _on_launcher(event: Event, seen: Versions) -> Remark | None:
         ),
         is_lost=False,
     )
+
+
+def _shell(value: str) -> str:
+    """A value of the evidence as it may stand in a command; dots for one that a shell would take for more."""
+    return value if _PLAIN.fullmatch(value) else "..."
 
 
 def _lost(warning: str, step: NextStep) -> Remark:
