@@ -15,10 +15,12 @@ from hangscope.model import Event, Evidence, Fact, Value
 
 KINDS = {
     "name_never_resolved": FactKind(
-        ("store_host", "error", "numeric"), "A process could not resolve the store's name and came no further."
+        ("store_host", "error", "numeric", "sure"),
+        "A process could not resolve the store's name and came no further; `sure` = again and again, or it gave up.",
     ),
     "store_never_answered": FactKind(
-        ("store_host", "store_port", "errno", "error", "own_host_too"), "A process never reached the store's address."
+        ("store_host", "store_port", "errno", "error", "own_host_too", "gave_up"),
+        "A process never reached the store's address; `gave_up` = it says so, else it still tries.",
     ),
     "port_taken_for_good": FactKind(
         ("port",), "A process could not open its store: the port belongs to another process."
@@ -56,7 +58,7 @@ _FAULTS = frozenset(
     }
     | {"worker_failed", "watchdog_thread_ended", "gloo_mesh_failed", "env_missing"}
 )
-_ADDRESS_IN_USE = 98
+_ADDRESS_IN_USE, _NO_SUCH_FAMILY = 98, 97
 _GIVE_UP_COUNT = 3
 
 LEAVING = re.compile(
@@ -122,7 +124,12 @@ def _names(job: Job) -> Iterator[Fact]:
                 "name_never_resolved",
                 process,
                 names,
-                {"store_host": host, "error": names[0].fields.get("error"), "numeric": False},
+                {
+                    "store_host": host,
+                    "error": names[0].fields.get("error"),
+                    "numeric": False,
+                    "sure": given_up or times >= _GIVE_UP_COUNT,
+                },
             )
     for process, events in _by_process(job, ("client_no_address", "client_connect_timeout")):
         numeric = [e for e in events if is_numeric_name(str(e.fields.get("store_host", "")))]
@@ -138,7 +145,7 @@ def _names(job: Job) -> Iterator[Fact]:
                 "name_never_resolved",
                 process,
                 [*numeric, *zero[:1]],
-                {"store_host": host, "error": "a name of digits is read as a number", "numeric": True},
+                {"store_host": host, "error": "a name of digits is read as a number", "numeric": True, "sure": True},
             )
 
 
@@ -165,6 +172,7 @@ def _store_silent(job: Job) -> Iterator[Fact]:
             "errno": reason.fields.get("errno") if reason else None,
             "error": reason.fields.get("error") if reason else None,
             "own_host_too": process.host is not None and process.host == host,
+            "gave_up": True,
         }
         yield _fact("store_never_answered", process, [*refused[:2], *events], fields)
     yield from _still_trying(job)
@@ -172,9 +180,11 @@ def _store_silent(job: Job) -> Iterator[Fact]:
 
 def _still_trying(job: Job) -> Iterator[Fact]:
     """Processes whose last word is that they try to connect again."""
-    for process, events in _by_process(job, _RETRIES):
+    for process, tries in _by_process(job, _RETRIES):
+        # a host without IPv6 says so once, and goes on with IPv4
+        events = [event for event in tries if event.fields.get("errno") != _NO_SUCH_FAMILY]
         last = process.last_line
-        if any(event.kind in _CONNECT_FAILURES for event in process.events) or last is None:
+        if any(event.kind in _CONNECT_FAILURES for event in process.events) or last is None or not events:
             continue
         if _RETRYING.search(last.text):
             event = events[-1]
@@ -185,6 +195,7 @@ def _still_trying(job: Job) -> Iterator[Fact]:
                 "errno": event.fields.get("errno"),
                 "error": event.fields.get("error"),
                 "own_host_too": process.host is not None and process.host == host,
+                "gave_up": False,
             }
             yield _fact("store_never_answered", process, events, fields)
 
