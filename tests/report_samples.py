@@ -338,9 +338,14 @@ def insufficient_evidence() -> Report:
     steps = (
         NextStep(
             "Give the logs of all ranks, not of rank 0 only.",
-            "torchrun --log-dir logs --tee 3 train.py",
+            "torchrun --log_dir logs --tee 3 train.py",
+            "which ranks started, how far each came and how it ended",
         ),
-        NextStep("While it hangs, take a stack of every rank.", "py-spy dump --pid PID > rank0.stack"),
+        NextStep(
+            "While it hangs, take a stack of every rank.",
+            "py-spy dump --pid PID > rank0.stack",
+            "which ranks are in the collective, and which are elsewhere and at which line",
+        ),
         NextStep("Next time, have NCCL say what it does.", "export NCCL_DEBUG=INFO NCCL_DEBUG_FILE=nccl.%h.%p.log"),
     )
     return _bare(verdict, steps, ("Only rank 0 left a log; the world size is not known.",), 120)
