@@ -26,7 +26,7 @@ KINDS = {
     "node_gone": FactKind(("how",), "A node left the job as a whole."),
 }
 
-_SHM = re.compile(r"/dev/shm|\bshm\b|psm_|/torch_\d|nccl-\w{6}")  # noqa: S108  (text to find, no file is opened)
+_SHM = re.compile(r"/dev/shm|\bshm\b|psm_|/torch_\d|nccl-\w{6}|\bjoblib\b")  # noqa: S108  (text to find, no file is opened)
 _VOLUMES = re.compile(r"shm")
 # Kubernetes evicts pods for want of these
 _DISKS = ("ephemeral-storage", "nodefs", "imagefs", "inodes")
