@@ -163,6 +163,8 @@ def test_milestones_of_an_unfinished_init_are_compared() -> None:
     found = of(job_of_ranks([*logs, Rank(3, 4).init(("Init START",))]), "init of world")
     assert [(v.text, v.ranks) for v in found.values] == [("Init COMPLETE", (0, 1, 2)), ("Init START", (3,))]
     assert not [c for c in compare(job_of_ranks(ranks(4))) if c.topic == "init"]
+    short = of(job_of_ranks([Rank(rank, 4).init(("Init START",)) for rank in (0, 1, 3)]), "init of world")
+    assert [(v.text, v.ranks) for v in short.values] == [("Init START", (0, 1, 3)), ("no line of NCCL", (2,))]
 
 
 @pytest.mark.parametrize(
