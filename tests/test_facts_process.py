@@ -8,7 +8,8 @@ import pytest
 
 from hangscope.align.job import Job, align
 from hangscope.facts import exceptions, gpu, host, process
-from hangscope.facts.deaths import Death, expand_hosts, expand_numbers, find_deaths, signal_name, signal_of_code
+from hangscope.facts.death import Death, expand_hosts, expand_numbers, signal_name, signal_of_code
+from hangscope.facts.deaths import find_deaths
 from hangscope.model import Fact
 from hangscope.parse.reader import read_stream
 

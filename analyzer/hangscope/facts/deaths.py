@@ -6,15 +6,14 @@ launcher ended itself after the first failure are victims.
 
 from __future__ import annotations
 
-import re
-import signal as signals
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 
 from hangscope.align.job import Job
 from hangscope.facts import FactKind
 from hangscope.facts.collect import evidence_of
+from hangscope.facts.death import Death, how, signal_name, signal_of_code
 from hangscope.facts.one_node import is_one_node
+from hangscope.facts.supervisors import find_reported
 from hangscope.model import Event, Fact, Value
 
 KINDS = {
@@ -25,77 +24,6 @@ KINDS = {
     ),
     "rank_exited_cleanly": FactKind(("died_pid", "said_by"), "A process ended with exit code 0."),
 }
-
-_WORDS = {
-    "killed": "SIGKILL",
-    "terminated": "SIGTERM",
-    "segmentation fault": "SIGSEGV",
-    "segfault": "SIGSEGV",
-    "aborted": "SIGABRT",
-    "bus error": "SIGBUS",
-    "floating point exception": "SIGFPE",
-    "floating-point exception": "SIGFPE",
-    "illegal instruction": "SIGILL",
-    "trace/breakpoint trap": "SIGTRAP",
-    "user defined signal 1": "SIGUSR1",
-    "user defined signal 2": "SIGUSR2",
-    "hangup": "SIGHUP",
-    "interrupt": "SIGINT",
-    "cpu time limit exceeded": "SIGXCPU",
-}
-_KINDS = {
-    "shell_process_ended": "the shell",
-    "exit_code_said": "the launcher",
-    "srun_task_signalled": "srun",
-    "srun_task_exited": "srun",
-    "srun_task_out_of_memory": "srun",
-    "mpi_rank_signalled": "mpirun",
-    "mpi_rank_at": "mpirun",
-    "mpi_rank_failed": "mpirun",
-    "mpi_abort": "mpirun",
-    "mpi_rank_exited": "mpirun",
-    "mpi_signal_detail": "Open MPI",
-    "spawn_exit": "multiprocessing.spawn",
-    "launched_child_ended": "the launcher",
-    "vllm_worker_died": "vLLM",
-    "paddle_container_failed": "Paddle's launcher",
-    "paddle_trainers_aborted": "Paddle's launcher",
-    "deepspeed_exit": "DeepSpeed's launcher",
-    "lightning_child_ended": "Lightning",
-    "kube_exit_code": "Kubernetes",
-    "shell_signal_word": "the shell",
-}
-_MPI_TAILS = ("mpi_signal_rest", "mpi_killed_by", "mpi_exit_code")
-_SHELL_CODE = 128
-_MAX_DIGITS = 9
-"""Numbers of tasks and hosts are shorter."""
-
-
-@dataclass(slots=True)
-class Death:
-    """The end of one process.
-
-    Attributes:
-        rank, host, pid: of the process, as far as said.
-        local_rank: index on its host, if said.
-        signal: name of the signal ("SIGKILL"), or "".
-        exitcode: exit code as said (negative: minus the signal's number), or None.
-        first: a supervisor calls it the first failure.
-        victim: ended by its launcher.
-        said_by: who says so.
-        evidence: the events that say so, most telling first.
-    """
-
-    rank: int | None = None
-    host: str | None = None
-    pid: int | None = None
-    local_rank: int | None = None
-    signal: str = ""
-    exitcode: int | None = None
-    first: bool = False
-    victim: bool = False
-    said_by: str = ""
-    evidence: list[Event] = field(default_factory=list)
 
 
 def find(job: Job) -> Iterator[Fact]:
@@ -116,73 +44,12 @@ def find(job: Job) -> Iterator[Fact]:
         yield _fact("rank_died", death, fields)
 
 
-def how(death: Death) -> str:
-    """In words: "killed by SIGKILL", "exited with code 1"."""
-    if death.signal:
-        verb = "was ended by" if death.signal in ("SIGKILL", "SIGTERM", "SIGINT", "SIGHUP") else "died of"
-        return f"{verb} {death.signal}"
-    return "ended" if death.exitcode is None else f"exited with code {death.exitcode}"
-
-
 def find_deaths(job: Job) -> list[Death]:
     """Every process end that a supervisor reports, several reports of one process joined."""
-    deaths = _join([*_of_torchrun(job), *_of_others(job)], job)
+    deaths = _join([*_of_torchrun(job), *find_reported(job)], job)
     _mark_victims(job, deaths)
     deaths.sort(key=lambda d: (d.rank is None, d.rank or 0, d.host or "", d.pid or 0))
     return deaths
-
-
-def signal_name(text: object) -> str:
-    """SIGKILL for "9", 9, "KILL", "SIGKILL" or "Killed"; "" for what is no signal."""
-    word = str(text or "").strip()
-    if word.lower() in _WORDS:
-        return _WORDS[word.lower()]
-    try:
-        return signals.Signals(abs(int(word))).name
-    except ValueError:
-        name = word.upper().removeprefix("SIGNALS.")
-        name = name if name.startswith("SIG") else f"SIG{name}"
-        return name if name in signals.Signals.__members__ else ""
-
-
-def signal_of_code(code: int | None) -> str:
-    """The signal behind an exit code: minus its number (Python, torchrun), 128 plus it (shells, Slurm, Kubernetes)."""
-    if code is None:
-        return ""
-    if code < 0:
-        return signal_name(-code)
-    return signal_name(code - _SHELL_CODE) if _SHELL_CODE < code < _SHELL_CODE + 32 else ""
-
-
-def expand_numbers(text: str) -> list[int]:
-    """Task lists of Slurm: "0-3,5" -> 0 1 2 3 5."""
-    found: list[int] = []
-    for part in text.split(","):
-        first, _, last = part.partition("-")
-        if _is_number(first) and (not last or _is_number(last)):
-            found.extend(range(int(first), min(int(last or first), int(first) + 100_000) + 1))
-    return found
-
-
-def _is_number(text: str) -> bool:
-    return text.isdecimal() and len(text) <= _MAX_DIGITS
-
-
-def expand_hosts(text: str) -> list[str]:
-    """Node lists of Slurm: "node[01-03,07],login1" -> node01 node02 node03 node07 login1."""
-    hosts = []
-    for match in re.finditer(r"([^,\[\]]+)(?:\[([\d,\-]+)\])?([^,\[\]]*)", text):
-        head, numbers, tail = match.groups()
-        if numbers is None:
-            hosts.append(head)
-            continue
-        for part in numbers.split(","):
-            first, _, last = part.partition("-")
-            if not (_is_number(first) and (not last or _is_number(last))):
-                continue
-            count = min(int(last or first) - int(first) + 1, 10_000)
-            hosts.extend(f"{head}{int(first) + step:0{len(first)}d}{tail}" for step in range(count))
-    return hosts
 
 
 # --- torchrun --------------------------------------------------------------------------------------------
@@ -246,94 +113,6 @@ def _blocks(events: Iterable[Event]) -> Iterator[Death]:
             block.evidence.insert(0, event)
     if block is not None:
         yield block
-
-
-# --- everybody else --------------------------------------------------------------------------------------
-
-
-def _of_others(job: Job) -> Iterator[Death]:
-    tails = job.events.of(*_MPI_TAILS)
-    tasks_are_ranks = not job.events.has("worker_failed", "closing_signal", "failure_rank", "workers_per_node")
-    for event in job.events.of(*_KINDS):
-        said = (event.fields.get(name) for name in ("signal_text", "signal", "signal_name"))
-        base = Death(
-            host=event.host,
-            signal=next((name for text in said if (name := signal_name(text))), ""),
-            exitcode=event.number("exitcode"),
-            pid=event.number("ended_pid"),
-            said_by=_KINDS[event.kind],
-            evidence=[event],
-        )
-        if event.kind.startswith("srun"):
-            yield from _of_srun(event, base, tasks_are_ranks=tasks_are_ranks)
-            continue
-        if event.kind == "paddle_trainers_aborted":
-            yield from _of_paddle(event)
-            continue
-        base.signal = base.signal or signal_of_code(base.exitcode)
-        base.rank = event.number("exited_rank")
-        if base.rank is None:
-            base.rank = event.rank
-        if event.kind.startswith("mpi"):
-            base.host = str(event.fields.get("node") or "") or base.host
-            _complete(base, event, tails)
-            base.first = True
-        if event.fields.get("pod_name"):
-            base.host, base.first = str(event.fields["pod_name"]).rpartition(".")[2], True
-        if event.kind == "vllm_worker_died":
-            base.pid, base.first = event.number("worker_pid"), True
-            base.rank = _engine_rank(event)
-        if event.kind == "deepspeed_exit":
-            base.first = True
-        if event.kind == "launched_child_ended":
-            # the command that it quotes is that of the child started last, whichever failed: its rank says nothing
-            base.first = True
-        if event.kind == "spawn_exit":
-            base.rank = event.number("spawn_index") if len(job.hosts) <= 1 else None
-            base.first = True
-        yield base
-
-
-def _of_srun(event: Event, base: Death, *, tasks_are_ranks: bool) -> Iterator[Death]:
-    """`srun: error: node02: tasks 8-15: Killed`: a task is a rank unless torchrun runs inside it."""
-    hosts = expand_hosts(str(event.fields.get("nodes", "")))
-    tasks = expand_numbers(str(event.fields.get("tasks", "")))
-    base.signal = base.signal or signal_of_code(base.exitcode)
-    if event.kind == "srun_task_out_of_memory":
-        base.signal = "SIGKILL"
-    for task in tasks if tasks_are_ranks else tasks[:1]:
-        yield Death(
-            rank=task if tasks_are_ranks else None,
-            host=hosts[0] if len(hosts) == 1 else None,
-            signal=base.signal,
-            exitcode=base.exitcode,
-            said_by=base.said_by,
-            evidence=[event],
-        )
-
-
-def _engine_rank(event: Event) -> int | None:
-    """vLLM names its workers after their ranks (VllmWorker-1); an executor of several groups has longer names."""
-    named = re.fullmatch(r"\w+-(\d{1,4})", str(event.fields.get("worker", "")))
-    return int(named[1]) if named else event.number("worker_rank")
-
-
-def _of_paddle(event: Event) -> Iterator[Death]:
-    """Paddle's launcher lists the trainers that it found ended with an error; of all of them, none is the first."""
-    ranks = expand_numbers(str(event.fields.get("aborted_ranks", "")).replace(" ", ""))
-    for rank in ranks:
-        first = len(ranks) < (event.number("trainers") or 0)
-        yield Death(rank=rank, first=first, said_by=_KINDS[event.kind], evidence=[event])
-
-
-def _complete(death: Death, event: Event, tails: Iterable[Event]) -> None:
-    """MPI launchers say signal or exit code on one of the next lines."""
-    for tail in tails:
-        if tail.line.file == event.line.file and 0 < tail.line.number - event.line.number <= 4:
-            death.evidence.append(tail)
-            death.exitcode = death.exitcode if death.exitcode is not None else tail.number("exitcode")
-            death.signal = death.signal or signal_name(tail.fields.get("signal")) or signal_of_code(death.exitcode)
-            return
 
 
 # --- joining ---------------------------------------------------------------------------------------------

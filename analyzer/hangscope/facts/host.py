@@ -10,7 +10,8 @@ from dataclasses import replace
 from hangscope.align.job import Job
 from hangscope.facts import FactKind
 from hangscope.facts.collect import evidence_of
-from hangscope.facts.deaths import expand_hosts, expand_numbers, find_deaths
+from hangscope.facts.death import expand_hosts, expand_numbers
+from hangscope.facts.deaths import find_deaths
 from hangscope.model import Event, Evidence, Fact, Value
 
 KINDS = {

@@ -9,7 +9,8 @@ from hangscope.align.job import Job
 from hangscope.align.process import Process
 from hangscope.facts import FactKind
 from hangscope.facts.collect import evidence_of
-from hangscope.facts.deaths import Death, find_deaths, how, signal_name
+from hangscope.facts.death import Death, how, signal_name
+from hangscope.facts.deaths import find_deaths
 from hangscope.facts.exceptions import category_of
 from hangscope.model import Event, Evidence, Fact, Value
 
@@ -62,7 +63,7 @@ _CRY_SIGNALS = (
 )
 # What ends a process with SIGABRT for a reason that stands elsewhere in its words.
 _REASONS_TO_ABORT = re.compile(
-    r"^(?:watchdog_|nccl2_|cuda_|device_assertion|blocking_wait|heartbeat|store_|gloo_|tcp_store|xla_|clients_missing)"
+    r"^(?:watchdog_|nccl2_|tf_collective_|cuda_|device_assertion|blocking_wait|heartbeat|store_|gloo_|tcp_store|xla_|clients_missing)"
 )
 _SILENT = ("wrapper", "interrupt", "tool")
 _NO_REASONS = (*_SILENT, "consequence")

@@ -92,7 +92,7 @@ def _parting(group: GroupProgress, job: Job) -> Iterator[Fact]:
         yield silent
         return
     members = group.members(job)
-    if members and set(here) == set(members) and len({w.op for w in here.values() if w.op}) <= 1:
+    if len(members) > 1 and set(here) == set(members) and len({w.op for w in here.values() if w.op}) <= 1:
         yield _fact("watchdog_all_joined", group, seq, here, (), fields={})
 
 

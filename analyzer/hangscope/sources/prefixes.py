@@ -196,6 +196,8 @@ _RAY = re.compile(
     r"(?:, ip=(?P<ip>[^)\s]+))?)\)(?: |$)"
 )
 _MPIRUN = re.compile(r"\[(?:(?:[\w.-]+@)?(?P<job>\d{1,10}),)?(?P<rank>\d{1,9})\]<(?:stdout|stderr|stddiag)>:")
+# Determined's tasks: an allocation's id behind the time, its command line's level before it
+_DETERMINED = re.compile(r"(?P<tag>[0-9a-f]{8}) \|\|(?: |$)")
 _ALWAYS: tuple[tuple[str, re.Pattern[str], Handler], ...] = (
     ("[", _MPIRUN, _mpirun),
     # the blank behind [rank3]: belongs to the prefix (torch's excepthook); other roles have none (torchrun --tee)
@@ -211,6 +213,8 @@ _ALWAYS: tuple[tuple[str, re.Pattern[str], Handler], ...] = (
     ("(", _RAY, _ray),
     ("0", re.compile(r"(?P<host>\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}): "), _address),
     ("0", re.compile(r"\d\d:\d\d:\d\d[.,]\d{3,6} (?=[\[(])"), _clock_only),
+    ("<", re.compile(r"<(?:info|warning|error|debug|trace)?> +(?=\[)"), _clock_only),
+    ("0", _DETERMINED, _stdio),
     ("0", _TASK_PREFIX, _srun),
     ("0", _HOST_PREFIX, _host),
     ("0", _PIPE_PREFIX, _pipe),
@@ -218,6 +222,7 @@ _ALWAYS: tuple[tuple[str, re.Pattern[str], Handler], ...] = (
     ("a", _SYSLOG, _syslog),
     ("a", _DMESG_X, _kernel_time),
     ("a", re.compile(r"(?P<tag>[\w.-]+) \[(?:stdout|stderr)\] "), _stdio),
+    ("a", _DETERMINED, _stdio),
     ("a", _HOST_PREFIX, _host),
     ("a", _PIPE_PREFIX, _pipe),
 )
