@@ -10,8 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from hangscope.api import analyze
+from hangscope.align.job import align
+from hangscope.api import analyze, diagnose
 from hangscope.model import Finding, Report, Role
+from hangscope.parse.run import read_inputs
+from hangscope.sources.discover import discover
 from score_fixtures import FIXTURES, Case, read_case
 
 # one case a kind of evidence: calls, calls beside RAS, init lines, warnings, launchers, kernels, nothing wrong
@@ -116,6 +119,44 @@ def test_missing_file_weakens_the_verdict_at_most(case: Case, verdict_on: Callab
         if rest:
             verdict = verdict_on(rest)
             assert not turned_around(case, verdict), f"without {name}: {said(verdict)} by {verdict.rule}"
+
+
+def test_missing_file_never_makes_another_cause_surer(case: Case, verdict_on: Callable[[Files], Finding]) -> None:
+    files = files_of(case)
+    whole = verdict_on(files)
+    true = {whole.cause, *SHALLOWER.get(whole.cause, set()), "insufficient-evidence"}
+    for name in files:
+        rest = {other: data for other, data in files.items() if other != name}
+        verdict = verdict_on(rest) if rest else whole
+        assert verdict.cause in true or verdict.confidence <= whole.confidence, f"without {name}: {said(verdict)}"
+
+
+def test_last_line_cut_short_makes_nothing_surer(case: Case, verdict_on: Callable[[Files], Finding]) -> None:
+    files = files_of(case)
+    whole = verdict_on(files)
+    for name in list(files)[:3]:
+        verdict = verdict_on({**files, name: files[name].rstrip(b"\n")[:-3]})
+        assert verdict.confidence <= whole.confidence, f"{name} cut: {said(verdict)}, not {said(whole)}"
+
+
+@pytest.mark.parametrize("ahead_s", [-7200, -90, 90, 3600])
+@pytest.mark.parametrize("name", ["no-fault-found-20-timestamps-2289", "interface-mismatch-02-virbr0-2307"])
+def test_clock_of_one_host_turns_no_verdict_around(name: str, ahead_s: int) -> None:
+    # GIVEN a job whose lines have times, and the same job with one host's clock off
+    case = read_case(FIXTURES / name)
+    inputs, _ = discover([str(case.logs)])
+    true = diagnose(align(read_inputs(inputs, 1))).verdict
+    sources = read_inputs(inputs, 1)
+    lines = {id(event.line): event.line for source in sources for event in source.events if event.host == "node02"}
+    assert any(line.time is not None for line in lines.values())
+    for line in lines.values():
+        line.time = None if line.time is None else line.time + ahead_s
+    # THEN the verdict stays
+    job = align(sources)
+    assert said(diagnose(job).verdict) == said(true)
+    # AND where both hosts tell of one moment, the clock is named
+    named = any("node02" in warning and ("clock" in warning or "zone" in warning) for warning in job.warnings)
+    assert named is bool(job.events.of("comm_init_complete"))
 
 
 def test_files_cut_at_half_weaken_the_verdict_at_most(case: Case, verdict_on: Callable[[Files], Finding]) -> None:
