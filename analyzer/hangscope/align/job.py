@@ -25,7 +25,7 @@ from hangscope.align.limits import limits
 from hangscope.align.process import Process
 from hangscope.align.recorder_ranks import name_recordings
 from hangscope.align.recordings import Recordings, align_recordings
-from hangscope.align.releases import infer_releases
+from hangscope.align.releases import PRODUCTS, infer_releases
 from hangscope.align.stack_rows import StackRows
 from hangscope.align.stacks import Stacks, place_stacks
 from hangscope.align.stated_versions import add_inferred, find_versions
@@ -88,8 +88,7 @@ class Job:
             tell).
         waits: roots and cycles of waiting, of NCCL's call lines (`recordings.troubles` are those of the recorders).
         world_size, hosts, launcher, versions: of the job, as the evidence states them (versions also as inferred).
-        releases: "torch" -> what each process can be of, by lines that state no version; "nccl" likewise, where no
-            line states it.
+        releases: "torch", "nccl" -> what each process can be of, by its lines that state no version.
         launch: by what the job was started, and by which names its processes can be reached.
         recorded: `id` of a process -> its flight recorder's dumps.
         parsed: what was read (the last attempt).
@@ -176,8 +175,7 @@ def align(sources: Sequence[ParsedSource], unreadable: Sequence[SourceRecord] = 
     recordings = align_recordings(kept, identity)
     stacks = place_stacks(kept, identity)
     recorded = _recorded(kept, identity)
-    products = ("torch",) if versions.nccl else ("torch", "nccl")
-    releases = {product: infer_releases(product, identity.processes, stacks, recorded) for product in products}
+    releases = {product: infer_releases(product, identity.processes, stacks, recorded) for product in PRODUCTS}
     launch = find_launch(events, kept)
     rows = (communicator_rows(groups), membership_rows(groups), StackRows(stacks))
     tables = Tables(events.all, calls.numbered, *rows)
