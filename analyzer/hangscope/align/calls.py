@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import bisect
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -10,7 +12,15 @@ from hangscope.align.process import Process
 from hangscope.model import Evidence, Location
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
     import pandas as pd
+
+    from hangscope.parse.columns import CallColumns
+
+    Ints = npt.NDArray[np.int64]
+    Codes = npt.NDArray[np.int32]
+    Flags = npt.NDArray[np.bool_]
 
 OPS = {
     "AllReduce": "all_reduce",
@@ -84,46 +94,78 @@ class Call:
         return Evidence(Location(self.file, self.line), text, why, rebuilt=True)
 
 
-@dataclass(slots=True)
-class CallTable:
-    """All calls, numbered; nothing of it is heavy as long as there are none.
+@dataclass(frozen=True, slots=True)
+class CallPart:
+    """The calls of one input, with what alignment knows of them.
 
     Attributes:
-        processes: what the column `process` indexes.
+        file: name of the input.
+        columns: its calls.
+        owners: index of the process of each shape.
+        signatures: a number for each shape, equal over all inputs for calls that agree.
+        p2p: whether each shape is a send or recv.
+        members: index into `CallTable.members` of each row.
+    """
+
+    file: str
+    columns: CallColumns
+    owners: Ints
+    signatures: Ints
+    p2p: Flags
+    members: Codes
+
+    def shapes(self) -> Codes:
+        """Index of the shape of each row."""
+        import numpy as np
+
+        return np.frombuffer(self.columns.shape, dtype=np.int32)
+
+
+@dataclass(slots=True)
+class CallTable:
+    """All calls; a call is named by the number of its row, counted through all parts.
+
+    Attributes:
+        processes: what the owners of the parts index.
         members: the communicator objects that calls were made on.
-        numbered: one row a call, see `frame`; None when there are no calls.
+        parts: the calls of each input, in the order of the inputs.
+        starts: number of the first row of each part, then the number of all rows.
     """
 
     processes: tuple[Process, ...]
     members: list[Communicator] = field(default_factory=list)
-    numbered: pd.DataFrame | None = None
+    parts: tuple[CallPart, ...] = ()
+    starts: tuple[int, ...] = (0,)
+
+    def __len__(self) -> int:
+        return self.starts[-1]
+
+    def __iter__(self) -> Iterator[Call]:
+        return (self.call(row) for row in range(len(self)))
 
     @property
     def frame(self) -> pd.DataFrame:
-        """One row a call: file, line, op, op_count, count, dtype, redop, root, comm, nranks, time, process, member.
+        """One row a call, see `hangscope.align.call_frame`; made anew each time."""
+        from hangscope.align.call_frame import build_frame
 
-        `process` and `member` (an index into `members`) are followed by seq (number of the call on its communicator
-        object, from 0; point-to-point calls are numbered for each peer and direction), p2p, and signature (equal for
-        equal calls).
-        """
-        if self.numbered is not None:
-            return self.numbered
-        import pandas as pd
-
-        return pd.DataFrame()
+        return build_frame(self)
 
     def call(self, row: int) -> Call:
-        r = self.frame.iloc[row]
+        """One call."""
+        number = bisect.bisect_right(self.starts, row) - 1
+        part, at = self.parts[number], row - self.starts[number]
+        columns = part.columns
+        shape = columns.shapes[columns.shape[at]]
         return Call(
-            file=str(r["file"]),
-            line=int(r["line"]),
-            process=self.processes[int(r["process"])],
-            op=str(r["op"]),
-            op_count=int(r["op_count"]),
-            count=int(r["count"]),
-            dtype=int(r["dtype"]),
-            redop=int(r["redop"]),
-            root=int(r["root"]),
-            comm=int(r["comm"]),
-            nranks=int(r["nranks"]),
+            file=part.file,
+            line=columns.line[at],
+            process=self.processes[int(part.owners[columns.shape[at]])],
+            op=columns.ops[shape.op],
+            op_count=columns.op_count[at],
+            count=shape.elements,
+            dtype=shape.dtype,
+            redop=shape.redop,
+            root=shape.root,
+            comm=shape.comm,
+            nranks=shape.nranks,
         )

@@ -61,7 +61,8 @@ def _move_calls(source: ParsedSource, clocks: Clocks, by_writer: Mapping[WriterK
     calls = source.calls
     hosts = [key.host or (by_writer[key].host if key in by_writer else None) for key in calls.writers]
     shifts = [clocks.shift_s(host) for host in hosts]
-    if any(shifts):
-        for row, code in enumerate(calls.writer):
+    times = calls.times
+    if times is not None and any(shifts):
+        for row, code in enumerate(calls.shape):
             # a call without a time has NaN, and keeps it
-            calls.time[row] += shifts[code]
+            times[row] += shifts[calls.shapes[code].writer]

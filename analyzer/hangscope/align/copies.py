@@ -72,4 +72,4 @@ def _dumps(source: ParsedSource) -> list[tuple[object, ...]]:
 
 def _calls(source: ParsedSource) -> tuple[object, ...]:
     calls = source.calls
-    return (calls.ops, calls.op, calls.count, calls.comm, calls.op_count, calls.line)
+    return (calls.ops, calls.shapes, calls.shape, calls.op_count, calls.line)

@@ -178,7 +178,7 @@ def align(sources: Sequence[ParsedSource], unreadable: Sequence[SourceRecord] = 
     releases = {product: infer_releases(product, identity.processes, stacks, recorded) for product in PRODUCTS}
     launch = find_launch(events, kept)
     rows = (communicator_rows(groups), membership_rows(groups), StackRows(stacks))
-    tables = Tables(events.all, calls.numbered, *rows)
+    tables = Tables(events.all, calls, *rows)
     return Job(
         tables=tables,
         events=events,
@@ -237,7 +237,7 @@ def _compare_calls(
     """NCCL's call lines, numbered, and the calls at which ranks part; most jobs print none."""
     if not any(len(source.calls) for source in sources):
         return CallTable(identity.processes), []
-    # pandas takes longer to import than all the rest of an analysis without calls
+    # numpy takes longer to import than much of an analysis without calls
     from hangscope.align.numbering import number_calls
     from hangscope.align.partings import find_stuck_calls
 

@@ -1,4 +1,4 @@
-"""Numbers the collective calls of every process and group, in columns: they come by the million.
+"""Says of every collective call whose it is, and on which communicator object it was made.
 
 The n-th call of one process on one communicator object is call n of that group: NCCL's opCount does not
 align ranks (constant on one node, different between ranks from 2.27.3 on; shared by all calls of one plan
@@ -7,23 +7,24 @@ before). Point-to-point calls are counted apart, for each pair and direction.
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from collections.abc import Iterable
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
-from hangscope.align.calls import CallTable
+from hangscope.align.calls import CallPart, CallTable
 from hangscope.align.groups import Communicator, Group
 from hangscope.align.process import Process
-from hangscope.parse.columns import WriterKey
+from hangscope.parse.columns import CallColumns, CallShape, WriterKey
 from hangscope.parse.source import ParsedSource
 
 Ints = npt.NDArray[np.int64]
 
-_DTYPE_BYTES = np.array([1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1], dtype=np.int64)
-_P2P = ("Send", "Recv")
+_DTYPE_BYTES = (1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1)
+_IN_BYTES = frozenset({"AllGather", "Broadcast"})
+_P2P = frozenset({"Send", "Recv"})
 
 
 def number_calls(
@@ -35,112 +36,115 @@ def number_calls(
     *,
     mixed_versions: bool,
 ) -> CallTable:
-    """Builds the table of calls; communicators that no init line told of are added to `groups`."""
-    frame = _frame(sources, by_writer, processes)
-    if frame.empty:
-        return CallTable(processes)
-    member, members = _members(frame, processes, communicators, groups)
-    frame["member"] = member
-    p2p = frame["op"].isin(_P2P).to_numpy()
-    frame["p2p"] = p2p
-    frame["signature"] = _signatures(frame, mixed_versions=mixed_versions)
-    lanes = pd.factorize(frame["op"].astype(str) + "/" + frame["root"].astype(str))[0] + 1 if p2p.any() else 0
-    frame["seq"] = frame.groupby([frame["member"], np.where(p2p, lanes, 0)], sort=False).cumcount()
-    return CallTable(processes, members, frame)
+    """Builds the table of calls; communicators that no init line told of are added to `groups`.
 
-
-def _frame(
-    sources: Iterable[ParsedSource], by_writer: dict[WriterKey, Process], processes: tuple[Process, ...]
-) -> pd.DataFrame:
-    index = {id(process): i for i, process in enumerate(processes)}
+    Args:
+        sources: the inputs.
+        by_writer: who wrote which lines.
+        processes: all processes.
+        communicators: those of which init lines tell.
+        groups: what they are members of.
+        mixed_versions: the ranks run several releases of NCCL, which print sizes in different units.
+    """
+    index = {id(process): number for number, process in enumerate(processes)}
+    members = _Members(processes, communicators, groups)
+    signatures: dict[tuple[object, ...], int] = {}
     parts = []
     for source in sources:
-        calls = source.calls
-        if not len(calls):
+        columns = source.calls
+        if not len(columns):
             continue
         # a writer of an earlier attempt has no process, and no row either
-        owned = (by_writer.get(key) for key in calls.writers)
-        owners = np.array([-1 if process is None else index[id(process)] for process in owned], dtype=np.int64)
-        part = pd.DataFrame(
-            {
-                "line": np.frombuffer(calls.line, dtype=np.int32),
-                "op": pd.Categorical.from_codes(np.frombuffer(calls.op, dtype=np.int8).tolist(), pd.Index(calls.ops)),
-                "op_count": np.frombuffer(calls.op_count, dtype=np.int64),
-                "count": np.frombuffer(calls.count, dtype=np.int64),
-                "dtype": np.frombuffer(calls.dtype, dtype=np.int16),
-                "redop": np.frombuffer(calls.redop, dtype=np.int64),
-                "root": np.frombuffer(calls.root, dtype=np.int32),
-                "comm": np.frombuffer(calls.comm, dtype=np.uint64),
-                "nranks": np.frombuffer(calls.nranks, dtype=np.int32),
-                "time": np.frombuffer(calls.time, dtype=np.float64),
-                "process": owners[np.frombuffer(calls.writer, dtype=np.int32)],
-            }
+        owned = [by_writer.get(key) for key in columns.writers]
+        owners = [-1 if (process := owned[shape.writer]) is None else index[id(process)] for shape in columns.shapes]
+        agreeing = [_agreement(shape, columns.ops[shape.op], mixed_versions=mixed_versions) for shape in columns.shapes]
+        parts.append(
+            CallPart(
+                source.record.file,
+                columns,
+                np.array(owners, dtype=np.int64),
+                np.array([signatures.setdefault(one, len(signatures)) for one in agreeing], dtype=np.int64),
+                np.array([columns.ops[shape.op] in _P2P for shape in columns.shapes], dtype=np.bool_),
+                members.of(columns, owners),
+            )
         )
-        part["file"] = pd.Categorical.from_codes([0] * len(part), pd.Index([source.record.file]))
-        parts.append(part)
-    if not parts:
-        return pd.DataFrame()
-    for column in ("file", "op"):
-        names = sorted({str(name) for part in parts for name in part[column].cat.categories})
-        for part in parts:
-            part[column] = part[column].cat.set_categories(names)
-    return pd.concat(parts, ignore_index=True)
+    starts = itertools.accumulate((len(part.columns) for part in parts), initial=0)
+    return CallTable(processes, members.found, tuple(parts), tuple(starts))
 
 
-def _members(
-    frame: pd.DataFrame, processes: tuple[Process, ...], communicators: list[Communicator], groups: list[Group]
-) -> tuple[Ints, list[Communicator]]:
-    """The communicator object of each call: by process and pointer, and by line where a pointer was used again."""
-    known: dict[tuple[int, int], list[Communicator]] = defaultdict(list)
-    index = {id(process): i for i, process in enumerate(processes)}
-    for comm in communicators:
-        known[index[id(comm.process)], comm.comm].append(comm)
-    owner, pointers, sizes = (frame[name].to_numpy() for name in ("process", "comm", "nranks"))
-    pair = pd.factorize(pd.factorize(pointers)[0].astype(np.int64) * len(processes) + owner)[0]
-    order = np.argsort(pair, kind="stable")
-    bounds = np.searchsorted(pair[order], np.arange(int(pair.max()) + 2))
-    member = np.zeros(len(frame), dtype=np.int64)
-    members: list[Communicator] = []
-    for i in range(len(bounds) - 1):
-        rows = order[bounds[i] : bounds[i + 1]]
-        process, pointer = int(owner[rows[0]]), int(pointers[rows[0]])
-        found = known.get((process, pointer))
-        if not found:
-            found = [_unknown(processes[process], pointer, int(sizes[rows[0]]), groups)]
-        if len(found) == 1:
-            member[rows] = len(members)
-        else:
-            starts = [line.number for comm in found if (line := comm.start or comm.complete) is not None]
-            use = np.searchsorted(np.array(starts[1:]), frame["line"].to_numpy()[rows], side="right")
-            member[rows] = len(members) + np.minimum(use, len(found) - 1)
-        members.extend(found)
-    return member, members
-
-
-def _unknown(process: Process, pointer: int, size: int, groups: list[Group]) -> Communicator:
-    """A communicator known by its calls only: joined with the others of its size that were made as early."""
-    comm = Communicator(process, pointer, None, size)
-    same = [g for g in groups if g.size == size]
-    group = next((g for g in same if all(m.process is not process for m in g.members)), None)
-    if group is None:
-        group = Group(f"communicator {len(same) + 1} of size {size}", ("size", size, len(same) + 1), size)
-        groups.append(group)
-    comm.group = group
-    group.members.append(comm)
-    return comm
-
-
-def _signatures(frame: pd.DataFrame, *, mixed_versions: bool) -> Ints:
-    """A number for each distinct (operation, count, data type, reduction, root)."""
-    count, dtype = frame["count"].to_numpy(), frame["dtype"].to_numpy().astype(np.int64)
-    if mixed_versions:
+def _agreement(shape: CallShape, op: str, *, mixed_versions: bool) -> tuple[object, ...]:
+    """What has to be equal in calls that belong together: operation, count, data type, reduction and root."""
+    count, dtype = shape.elements, shape.dtype
+    if mixed_versions and op in _IN_BYTES:
         # 2.19 and 2.21 print AllGather and Broadcast in bytes with datatype 0, later versions in elements
-        in_bytes = frame["op"].isin(("AllGather", "Broadcast")).to_numpy()
-        size = _DTYPE_BYTES[np.clip(dtype, 0, len(_DTYPE_BYTES) - 1)]
-        count = np.where(in_bytes, count * size, count)
-        dtype = np.where(in_bytes, 0, dtype)
-    codes: Ints = frame["op"].cat.codes.to_numpy().astype(np.int64)
-    for column in (count, dtype, frame["redop"].to_numpy(), frame["root"].to_numpy()):
-        part = pd.factorize(column)[0].astype(np.int64)
-        codes = pd.factorize(codes * (int(part.max(initial=0)) + 1) + part)[0].astype(np.int64)
-    return codes
+        count, dtype = count * _DTYPE_BYTES[min(max(dtype, 0), len(_DTYPE_BYTES) - 1)], 0
+    return op, count, dtype, shape.redop, shape.root
+
+
+class _Members:
+    """The communicator object of each call: by process and pointer, and by line where a pointer was used again."""
+
+    def __init__(self, processes: tuple[Process, ...], communicators: list[Communicator], groups: list[Group]) -> None:
+        self.found: list[Communicator] = []
+        self._processes = processes
+        self._groups = groups
+        self._known: dict[tuple[int, int], list[Communicator]] = defaultdict(list)
+        self._first: dict[tuple[int, int], int] = {}
+        index = {id(process): number for number, process in enumerate(processes)}
+        for comm in communicators:
+            self._known[index[id(comm.process)], comm.comm].append(comm)
+
+    def of(self, columns: CallColumns, owners: list[int]) -> npt.NDArray[np.int32]:
+        """Index into `found` of each row of one input."""
+        rows = np.frombuffer(columns.shape, dtype=np.int32)
+        first = np.zeros(len(columns.shapes), dtype=np.int32)
+        pairs: dict[tuple[int, int], list[int]] = defaultdict(list)
+        # in the order of their first call: groups that only calls tell of are told apart by it
+        earliest = _first_rows(rows, len(columns.shapes))
+        for code in sorted((code for code, row in enumerate(earliest) if row < len(rows)), key=earliest.__getitem__):
+            shape = columns.shapes[code]
+            pair = owners[code], shape.comm
+            pairs[pair].append(code)
+            first[code] = self._place(pair, shape.nranks)
+        members = first[rows]
+        for pair, codes in pairs.items():
+            again = self._known[pair]
+            if len(again) > 1:
+                starts = [line.number for comm in again if (line := comm.start or comm.complete) is not None]
+                mine = np.flatnonzero(np.isin(rows, codes))
+                lines = np.frombuffer(columns.line, dtype=np.int32)[mine]
+                use = np.searchsorted(np.array(starts[1:]), lines, side="right")
+                members[mine] = self._first[pair] + np.minimum(use, len(again) - 1)
+        return members
+
+    def _place(self, pair: tuple[int, int], size: int) -> int:
+        """Index into `found` of the first communicator object of a process and pointer."""
+        place = self._first.get(pair)
+        if place is None:
+            known = self._known[pair]
+            if not known:
+                known.append(self._unknown(self._processes[pair[0]], pair[1], size))
+            place = self._first[pair] = len(self.found)
+            self.found.extend(known)
+        return place
+
+    def _unknown(self, process: Process, pointer: int, size: int) -> Communicator:
+        """A communicator known by its calls only: joined with the others of its size that were made as early."""
+        comm = Communicator(process, pointer, None, size)
+        same = [g for g in self._groups if g.size == size]
+        group = next((g for g in same if all(m.process is not process for m in g.members)), None)
+        if group is None:
+            group = Group(f"communicator {len(same) + 1} of size {size}", ("size", size, len(same) + 1), size)
+            self._groups.append(group)
+        comm.group = group
+        group.members.append(comm)
+        return comm
+
+
+def _first_rows(rows: npt.NDArray[np.int32], shapes: int) -> list[int]:
+    """The first row of each shape, the number of rows where it has none."""
+    first = np.full(shapes, len(rows), dtype=np.int64)
+    # of several values for one place the last one stays
+    first[rows[::-1]] = np.arange(len(rows) - 1, -1, -1)
+    found: list[int] = first.tolist()
+    return found

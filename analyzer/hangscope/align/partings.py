@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import bisect
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 
 import numpy as np
+import numpy.typing as npt
 
-from hangscope.align.calls import OPS, Call, CallTable
+from hangscope.align.calls import OPS, Call, CallPart, CallTable
 from hangscope.align.collectives import Parting, StuckCall
 from hangscope.align.groups import Communicator, Group
 from hangscope.align.numbering import Ints
 from hangscope.model import Evidence
 
+Rows = npt.NDArray[np.int32]
+"""Numbers of rows of the table of calls, ascending."""
 _LOOK_AHEAD = 8
 
 
@@ -23,7 +28,7 @@ def find_stuck_calls(table: CallTable, groups: list[Group], lost_tails: frozense
         groups: the communicators.
         lost_tails: files whose last lines are known to be lost (block-buffered output).
     """
-    if table.frame.empty:
+    if not len(table):
         return []
     finder = _Finder(table, lost_tails)
     stuck = [call for group in groups if (call := finder.parting(group)) is not None]
@@ -32,25 +37,70 @@ def find_stuck_calls(table: CallTable, groups: list[Group], lost_tails: frozense
     return stuck
 
 
+_NONE: Rows = np.empty(0, dtype=np.int32)
+
+
+def _joined(parts: list[Rows] | None) -> Rows:
+    """Rows of several inputs as one; the list keeps them so."""
+    if not parts:
+        return _NONE
+    if len(parts) > 1:
+        parts[:] = [np.concatenate(parts)]
+    return parts[0]
+
+
 class _Finder:
     def __init__(self, table: CallTable, lost_tails: frozenset[str]) -> None:
         self._table = table
         self._lost = lost_tails
-        frame = table.frame
-        member, p2p = frame["member"].to_numpy(), frame["p2p"].to_numpy()
-        rows = np.flatnonzero(~p2p)
-        order = rows[np.argsort(member[rows], kind="stable")]
-        starts = np.searchsorted(member[order], np.arange(len(table.members) + 1))
-        self._rows = {id(m): order[starts[i] : starts[i + 1]] for i, m in enumerate(table.members)}
-        _, firsts = np.unique(member, return_index=True)
-        counts = frame["op_count"].to_numpy()
-        self._first_count = {id(table.members[member[row]]): int(counts[row]) for row in firsts}
-        self._signature: Ints = frame["signature"].to_numpy()
-        self._callers = {id(table.processes[i]) for i in np.unique(frame["process"].to_numpy())}
+        self._rows: dict[int, list[Rows]] = defaultdict(list)
+        self._transfers: dict[int, list[Rows]] = defaultdict(list)
+        self._first_count: dict[int, int] = {}
+        self._callers: set[int] = set()
+        for part, start in zip(table.parts, table.starts, strict=False):
+            self._add(part, start)
 
-    def _calls_of(self, member: Communicator) -> Ints:
-        rows = self._rows.get(id(member))
-        return rows if rows is not None else np.empty(0, dtype=np.int64)
+    def _add(self, part: CallPart, start: int) -> None:
+        """Sorts the rows of one input by member."""
+        shapes, members = part.shapes(), part.members
+        self._callers |= {id(self._table.processes[owner]) for owner in part.owners.tolist() if owner >= 0}
+        p2p = part.p2p[shapes] if part.p2p.any() else np.zeros(len(shapes), dtype=np.bool_)
+        for found, rows in ((self._rows, np.flatnonzero(~p2p)), (self._transfers, np.flatnonzero(p2p))):
+            mine = members[rows]
+            # numbers of two bytes are sorted by counting them
+            small = mine.astype(np.uint16) if mine.max(initial=0) < 1 << 16 else mine
+            order = rows[np.argsort(small, kind="stable")].astype(np.int32)
+            bounds = np.cumsum(np.bincount(mine, minlength=len(self._table.members))).tolist()
+            for number, (low, high) in enumerate(zip([0, *bounds], bounds, strict=False)):
+                if low < high:
+                    found[id(self._table.members[number])].append(order[low:high] + np.int32(start))
+        first = np.full(len(self._table.members), -1, dtype=np.int64)
+        first[members[::-1]] = np.arange(len(members) - 1, -1, -1)
+        for number in np.flatnonzero(first >= 0).tolist():
+            self._first_count.setdefault(id(self._table.members[number]), part.columns.op_count[int(first[number])])
+
+    def _calls_of(self, member: Communicator) -> Rows:
+        """The rows of a member's collectives, in order."""
+        return _joined(self._rows.get(id(member)))
+
+    def _signatures(self, rows: Rows) -> Ints:
+        """What each of these calls agrees with, as a number."""
+        found = np.empty(len(rows), dtype=np.int64)
+        for part, low, high, places in self._in_parts(rows):
+            found[low:high] = part.signatures[part.shapes()[places]]
+        return found
+
+    def _in_parts(self, rows: Rows) -> Iterator[tuple[CallPart, int, int, Rows]]:
+        """Where ascending rows lie: the part, which of the rows (from, to), and their places in it."""
+        if not len(rows):
+            return
+        starts = self._table.starts
+        first = bisect.bisect_right(starts, int(rows[0])) - 1
+        last = bisect.bisect_right(starts, int(rows[-1])) - 1
+        for number in range(first, last + 1):
+            low, high = np.searchsorted(rows, (starts[number], starts[number + 1])).tolist()
+            if low < high:
+                yield self._table.parts[number], low, high, rows[low:high] - starts[number]
 
     def _from_the_start(self, group: Group) -> list[Communicator]:
         """The members whose first call is known to be their first; calls of the others cannot be numbered.
@@ -80,8 +130,8 @@ class _Finder:
             return None
         longest = max(len(rows) for rows in calls.values())
         shortest = min(len(rows) for rows in calls.values())
-        differs = self._first_difference(list(calls.values()), longest)
-        if differs is not None and differs < longest:
+        differs = self._first_difference(list(calls.values()))
+        if differs is not None:
             return self._mismatch(group, calls, differs)
         if shortest == longest or self._all_ended(members):
             return None
@@ -91,17 +141,24 @@ class _Finder:
         """Every rank destroyed this communicator: the calls completed, whatever lines are lost."""
         return all(m.ended is not None and m.end_action != "Abort" for m in members.values())
 
-    def _first_difference(self, calls: list[Ints], longest: int) -> int | None:
-        """The first call number at which two ranks called different things."""
-        grid = np.full((len(calls), longest), -1, dtype=np.int64)
-        for i, rows in enumerate(calls):
-            grid[i, : len(rows)] = self._signature[rows]
-        high = grid.max(axis=0)
-        low = np.where(grid < 0, high, grid).min(axis=0)
-        found = np.flatnonzero(low != high)
-        return int(found[0]) if len(found) else None
+    def _first_difference(self, calls: list[Rows]) -> int | None:
+        """The first call number at which two ranks called different things.
 
-    def _missing(self, group: Group, members: dict[int, Communicator], calls: dict[int, Ints], seq: int) -> StuckCall:
+        Where any two differ, one of them differs from the rank that made most calls.
+        """
+        longest = max(calls, key=len)
+        reference = self._signatures(longest)
+        first = len(reference)
+        for rows in calls:
+            if rows is longest:
+                continue
+            most = min(len(rows), first)
+            found = np.flatnonzero(self._signatures(rows[:most]) != reference[:most])
+            if len(found):
+                first = int(found[0])
+        return first if first < len(reference) else None
+
+    def _missing(self, group: Group, members: dict[int, Communicator], calls: dict[int, Rows], seq: int) -> StuckCall:
         missing = tuple(sorted(rank for rank, rows in calls.items() if len(rows) <= seq))
         arrived = tuple(sorted(rank for rank in calls if rank not in missing))
         waiting = self._call(calls[arrived[0]], seq)
@@ -130,14 +187,14 @@ class _Finder:
             evidence=tuple(evidence),
         )
 
-    def _call(self, rows: Ints, seq: int) -> Call:
+    def _call(self, rows: Rows, seq: int) -> Call:
         return self._table.call(int(rows[seq]))
 
     # --- different calls --------------------------------------------------------------------------------
 
-    def _mismatch(self, group: Group, calls: dict[int, Ints], seq: int) -> StuckCall:
+    def _mismatch(self, group: Group, calls: dict[int, Rows], seq: int) -> StuckCall:
         present = {rank: rows for rank, rows in calls.items() if len(rows) > seq}
-        signatures = {rank: int(self._signature[rows[seq]]) for rank, rows in present.items()}
+        signatures = {rank: int(self._signatures(rows[seq : seq + 1])[0]) for rank, rows in present.items()}
         votes = Counter(signatures.values())
         top = max(votes.values())
         leaders = [s for s, n in votes.items() if n == top]
@@ -174,15 +231,15 @@ class _Finder:
             evidence=tuple(evidence),
         )
 
-    def _twins(self, rows: Ints, seq: int) -> list[Evidence]:
+    def _twins(self, rows: Rows, seq: int) -> list[Evidence]:
         """The first call just like the one left out: which of several equal calls was left out, lines cannot tell."""
-        signature = self._signature[rows]
+        signature = self._signatures(rows)
         first = int(np.flatnonzero(signature == signature[seq])[0])
         return [self._call(rows, first).evidence(f"call {first} is the same as call {seq}")] if first < seq else []
 
     def _how(
         self,
-        calls: dict[int, Ints],
+        calls: dict[int, Rows],
         normal: tuple[int, ...],
         odd: tuple[int, ...],
         seq: int,
@@ -200,8 +257,8 @@ class _Finder:
         same = (right.op, right.root, right.redop) == (wrong.op, wrong.root, wrong.redop)
         return (Parting.SIZE if same else Parting.OPERATION), odd
 
-    def _longest(self, calls: dict[int, Ints], ranks: tuple[int, ...]) -> Ints:
-        return self._signature[max((calls[rank] for rank in ranks), key=len)]
+    def _longest(self, calls: dict[int, Rows], ranks: tuple[int, ...]) -> Ints:
+        return self._signatures(max((calls[rank] for rank in ranks), key=len))
 
     def _continues(self, one: Ints, at: int, whole: Ints, start: int) -> bool:
         """Whether `one` from `at` on is what `whole` does a few calls after `start` (so `one` left these calls out)."""
@@ -220,35 +277,34 @@ class _Finder:
 
     def unmatched(self, group: Group) -> list[StuckCall]:
         """Pairs of a group in which one side made more sends (or receives) than the other made receives (sends)."""
-        frame = self._table.frame
-        known = self._from_the_start(group)
-        members = {m.group_rank if m.group_rank is not None else m.process.rank: m for m in known}
-        places = {id(m): i for i, m in enumerate(self._table.members)}
-        mine = {places[id(m)]: rank for rank, m in members.items() if id(m) in places}
-        rows = np.flatnonzero(frame["p2p"].to_numpy() & frame["member"].isin(list(mine)).to_numpy())
-        if not len(rows):
-            return []
-        lanes: dict[tuple[int, int, str], list[int]] = defaultdict(list)
-        for row, member, op, peer in zip(
-            rows,
-            frame["member"].to_numpy()[rows],
-            frame["op"].astype(str).to_numpy()[rows],
-            frame["root"].to_numpy()[rows],
-            strict=True,
-        ):
-            me = mine[int(member)]
+        members = {m.group_rank if m.group_rank is not None else m.process.rank: m for m in self._from_the_start(group)}
+        lanes: dict[tuple[int, int, str], Rows] = {}
+        for me, member in members.items():
             if me is not None:
-                pair = (me, int(peer)) if op == "Send" else (int(peer), me)
-                lanes[*pair, op].append(int(row))
+                lanes.update(self._lanes(me, _joined(self._transfers.get(id(member)))))
         found = []
         for sender, receiver in sorted({(s, r) for s, r, _ in lanes}):
-            sends, receives = lanes.get((sender, receiver, "Send"), []), lanes.get((sender, receiver, "Recv"), [])
+            sends, receives = lanes.get((sender, receiver, "Send"), _NONE), lanes.get((sender, receiver, "Recv"), _NONE)
             if len(sends) != len(receives) and sender in members and receiver in members:
                 found.append(self._pair(group, members[sender], members[receiver], sends, receives))
         return [call for call in found if call is not None]
 
+    def _lanes(self, me: int, rows: Rows) -> dict[tuple[int, int, str], Rows]:
+        """The sends and receives of one rank: (sender, receiver, operation) -> rows."""
+        found: dict[tuple[int, int, str], list[Rows]] = defaultdict(list)
+        for part, low, high, places in self._in_parts(rows):
+            shapes = part.shapes()[places]
+            columns = part.columns
+            by_lane: dict[tuple[int, str], list[int]] = defaultdict(list)
+            for code in np.unique(shapes).tolist():
+                by_lane[columns.shapes[code].root, columns.ops[columns.shapes[code].op]].append(code)
+            for (peer, op), codes in by_lane.items():
+                pair = (me, peer) if op == "Send" else (peer, me)
+                found[*pair, op].append(rows[low:high][np.isin(shapes, codes)])
+        return {lane: _joined(parts) for lane, parts in found.items()}
+
     def _pair(
-        self, group: Group, sender: Communicator, receiver: Communicator, sends: list[int], receives: list[int]
+        self, group: Group, sender: Communicator, receiver: Communicator, sends: Rows, receives: Rows
     ) -> StuckCall | None:
         waiter, peer = (sender, receiver) if len(sends) > len(receives) else (receiver, sender)
         rank, other = waiter.process.rank, peer.process.rank
@@ -256,7 +312,7 @@ class _Finder:
             return None
         seq = min(len(sends), len(receives))
         more = sends if waiter is sender else receives
-        call = self._table.call(more[seq])
+        call = self._table.call(int(more[seq]))
         op, wanted = ("send", "recv") if waiter is sender else ("recv", "send")
         lost = set(peer.process.files) & self._lost
         return StuckCall(

@@ -21,7 +21,7 @@ def world_size(sources: Sequence[ParsedSource]) -> int | None:
                 largest = max(largest, size_in(event.fields.get("nranks")))
             elif (size := size_in(event.fields.get("world_size"))) and event.kind != "failure_rank":
                 stated[size] += 1
-        largest = max(largest, size_in(max(source.calls.nranks, default=0)))
+        largest = max(largest, size_in(max((shape.nranks for shape in source.calls.shapes), default=0)))
     if stated:
         common = max(stated.items(), key=lambda item: (item[1], item[0]))[0]
         return max(common, largest)

@@ -8,8 +8,8 @@ compared only between processes that show one communicator each, of one size, wi
 from __future__ import annotations
 
 import itertools
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 
 from hangscope.align.calls import Call
 from hangscope.align.job import Job
@@ -28,15 +28,12 @@ _LONGEST = 20_000
 
 def find(job: Job) -> Iterator[Fact]:
     """The first opCount at which processes differ."""
-    frame = job.calls.numbered
-    if (
-        frame is None
-        or frame.empty
-        or len(frame) > _LONGEST
-        or any(comm.start or comm.complete for comm in job.communicators)
-    ):
+    if not 0 < len(job.calls) <= _LONGEST or any(comm.start or comm.complete for comm in job.communicators):
         return
-    excerpts = [excerpt for rows in frame.groupby("process").indices.values() if (excerpt := _excerpt(job, rows))]
+    by_process: dict[int, list[Call]] = defaultdict(list)
+    for call in job.calls:
+        by_process[id(call.process)].append(call)
+    excerpts = [excerpt for calls in by_process.values() if (excerpt := _excerpt(calls))]
     sizes = {next(iter(excerpt.values())).nranks for excerpt in excerpts}
     if len(excerpts) < 2 or len(sizes) != 1:
         return
@@ -47,9 +44,8 @@ def find(job: Job) -> Iterator[Fact]:
             return
 
 
-def _excerpt(job: Job, rows: Iterable[int]) -> dict[int, Call] | None:
+def _excerpt(calls: Sequence[Call]) -> dict[int, Call] | None:
     """opCount -> call of one process; None when they are of several communicators, or do not count up from above 0."""
-    calls = [job.calls.call(int(row)) for row in rows]
     counts = [call.op_count for call in calls]
     grows = counts[0] > 0 and all(one < other for one, other in itertools.pairwise(counts))
     collective = all(call.op not in ("Send", "Recv") for call in calls)

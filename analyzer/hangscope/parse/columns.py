@@ -1,12 +1,16 @@
-"""Columns of NCCL's collective-call lines: a million calls as arrays, not as a million objects."""
+"""Columns of NCCL's collective-call lines: a million calls as arrays, not as a million objects.
+
+A job repeats its calls: what is printed in them, but for opCount and the buffers, comes again and again. So each
+distinct call (a shape) is kept once, and a row is a number of a shape, an opCount and a line: 12 bytes.
+"""
 
 from __future__ import annotations
 
+import bisect
 import math
 from array import array
-from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import repeat
+from typing import NamedTuple
 
 from hangscope.model import Line
 
@@ -37,99 +41,124 @@ def writer_key(line: Line) -> WriterKey:
     return WriterKey(line.file, line.stream, line.host, line.pid, line.rank, line.rank_source, line.local_rank)
 
 
-CallRow = tuple[int, int, int, int, int, int, int, int, int, int, float]
-"""One call: writer, op, op_count, count, dtype, redop, root, comm, nranks, line, time."""
+class CallShape(NamedTuple):
+    """What equal calls of one writer have in common.
 
-Printed = Sequence[Sequence[str]]
-_CODES = ("i", "b", "q", "q", "h", "q", "i", "Q", "i", "i", "d")
-_FLUSH_AT = 8192
+    Attributes:
+        writer: index into `CallColumns.writers`.
+        op: index into `CallColumns.ops`.
+        elements, dtype, redop, root, nranks: count, datatype, op, root and nranks as printed (enum numbers of NCCL).
+        comm: pointer of the communicator, valid inside one process only.
+    """
+
+    writer: int
+    op: int
+    elements: int
+    dtype: int
+    redop: int
+    root: int
+    comm: int
+    nranks: int
+
+
+_LARGEST = CallShape(2**31 - 1, 127, 2**63 - 1, 2**15 - 1, 2**63 - 1, 2**31 - 1, 2**64 - 1, 2**31 - 1)
+"""A torn line can glue two numbers together: what is larger than its column is cut to this."""
 _MAX_OPS = 127
 """NCCL has a dozen operations; more names than fit their column are no operations, and share the last one."""
+_INT32 = 2**31 - 1
+_INT64 = 2**63 - 1
 
 
 class CallColumns:
     """One row for each ``AllReduce: opCount ...`` line (NCCL_DEBUG_SUBSYS=COLL, 2.3.7 and later), in file order.
 
     Attributes:
-        writers: the writers seen; `writer` indexes into it.
-        devices: CUDA device of writers, as their NCCL header has it.
-        ops: the operation names seen, as NCCL spells them; `op` indexes into it.
-        writer, op, op_count, count, dtype, redop, root, nranks: as printed (dtype and redop are NCCL's enum numbers).
-        comm: pointer of the communicator, valid inside one process only.
-        line: 1-based line number.
-        time: seconds, NaN when the line has no time.
+        writers: the writers seen; the field `writer` of a shape indexes into it.
+        ops: the operation names seen, as NCCL spells them; `op` of a shape indexes into it.
+        devices: number of the CUDA device that a writer's header shows.
+        shapes: the distinct calls.
+        shape: a row's index into `shapes`.
+        op_count: NCCL's opCount of each row.
+        line: 1-based line number of each row.
     """
 
     def __init__(self) -> None:
         self.writers: list[WriterKey] = []
-        self.devices: dict[WriterKey, int] = {}
         self.ops: list[str] = []
+        self.devices: dict[WriterKey, int] = {}
+        self.shapes: list[CallShape] = []
+        self.shape: array[int] = array("i")
+        self.op_count: array[int] = array("i")
+        self.line: array[int] = array("i")
+        self._times: array[float] | None = None
+        self._in_order = True
         self._writer_index: dict[WriterKey, int] = {}
         self._op_index: dict[str, int] = {}
-        self._pending: list[CallRow] = []
-        self._columns: tuple[array[int], ...] = tuple(array(code) for code in _CODES[:-1])
-        self.time: array[float] = array(_CODES[-1])
-        (
-            self.writer,
-            self.op,
-            self.op_count,
-            self.count,
-            self.dtype,
-            self.redop,
-            self.root,
-            self.comm,
-            self.nranks,
-            self.line,
-        ) = self._columns
+        self._shape_index: dict[CallShape, int] = {}
 
     def __len__(self) -> int:
         return len(self.line)
 
-    def append(self, row: CallRow) -> None:
-        """Adds one row; call `flush` after the last one."""
-        self._pending.append(row)
-        if len(self._pending) >= _FLUSH_AT:
-            self.flush()
+    @property
+    def times(self) -> array[float] | None:
+        """Seconds of each row, NaN where a line has no time; None when no line has one."""
+        if self._times is not None and len(self._times) < len(self):
+            self._times.extend([math.nan] * (len(self) - len(self._times)))
+        return self._times
 
-    def append_block(self, writers: Sequence[int], calls: Iterable[str], printed: Printed, first_line: int) -> None:
-        """Adds rows of consecutive lines, without a time, their numbers as printed.
+    def append(self, shape: CallShape, op_count: int, line: int, time: float | None = None) -> None:
+        """Adds one row."""
+        if op_count > _INT32:
+            self._widen()
+        self._in_order = self._in_order and (not self.line or self.line[-1] <= line)
+        self.shape.append(self.shape_code(shape))
+        self.op_count.append(min(op_count, _INT64))
+        self.line.append(line)
+        if time is not None:
+            if self._times is None:
+                self._times = array("d")
+            self._times.extend([math.nan] * (len(self) - 1 - len(self._times)))
+            self._times.append(time)
+
+    def append_rows(self, shapes: bytes, op_counts: bytes, lines: bytes, *, wide: bool) -> None:
+        """Adds rows without a time, each column as the bytes of native integers.
 
         Args:
-            writers: code of the writer of each row.
-            calls: operation of each row.
-            printed: op_count, count, dtype, redop, root, comm, nranks: a column of texts each.
-            first_line: number of the first row's line.
+            shapes: indexes into `shapes`, 32 bits each.
+            op_counts: 64 bits each when `wide`, else 32.
+            lines: line numbers, 32 bits each.
+            wide: some opCount needs 64 bits.
         """
-        self.flush()
-        op_count, count, dtype, redop, root, comm, nranks = printed
-        lines = range(first_line, first_line + len(writers))
-        numbers = (_each_once(int, texts) for texts in (count, dtype, redop, root))
-        columns = (
-            writers,
-            _each_once(self.op_code, calls),
-            [int(text, 16) for text in op_count],
-            *numbers,
-            _each_once(pointer, comm),
-            _each_once(int, nranks),
-            lines,
-        )
-        self._extend(columns, repeat(math.nan, len(writers)))
+        if wide:
+            self._widen()
+        elif self.op_count.itemsize > array("i").itemsize:
+            op_counts = array("q", array("i", op_counts)).tobytes()
+        before = len(self.line)
+        self.shape.frombytes(shapes)
+        self.op_count.frombytes(op_counts)
+        self.line.frombytes(lines)
+        if 0 < before < len(self.line):
+            self._in_order = self._in_order and self.line[before - 1] <= self.line[before]
 
-    def flush(self) -> None:
-        """Moves the rows added one by one into the columns, many at a time."""
-        if self._pending:
-            *whole, times = zip(*self._pending, strict=True)
-            self._extend(whole, times)
-            self._pending.clear()
+    def _widen(self) -> None:
+        if self.op_count.typecode == "i":
+            self.op_count = array("q", self.op_count)
 
-    def _extend(self, columns: Iterable[Sequence[int]], times: Iterable[float]) -> None:
-        for column, values in zip(self._columns, columns, strict=True):
-            try:
-                column.extend(array(column.typecode, values))
-            except OverflowError:
-                # a torn line can glue two numbers together
-                column.extend(_bounded(column.typecode, values))
-        self.time.extend(times)
+    def finish(self) -> None:
+        """Ends the input: puts the rows into the order of their lines (odd lines of a block are read after all others).
+
+        No row can be added behind it.
+        """
+        self._shape_index.clear()
+        if self._in_order:
+            return
+        order = sorted(range(len(self.line)), key=self.line.__getitem__)
+        times = self.times
+        self.shape = array("i", [self.shape[row] for row in order])
+        self.op_count = array(self.op_count.typecode, [self.op_count[row] for row in order])
+        self.line = array("i", [self.line[row] for row in order])
+        if times is not None:
+            self._times = array("d", [times[row] for row in order])
 
     def after(self, line: int) -> CallColumns:
         """The rows of lines behind this one, as columns of their own."""
@@ -138,16 +167,12 @@ class CallColumns:
     def between(self, line: int, last: int | None) -> CallColumns:
         """The rows of lines behind one and up to another (None: to the end), as columns of their own."""
         part = CallColumns()
-        part.writers, part.devices, part.ops = self.writers, self.devices, self.ops
-        start = self._row_after(line)
-        end = len(self.line) if last is None else self._row_after(last)
-        for mine, rows in zip(part._columns, self._columns, strict=True):
-            mine.extend(rows[start:end])
-        part.time.extend(self.time[start:end])
+        part.writers, part.ops, part.devices, part.shapes = self.writers, self.ops, self.devices, self.shapes
+        start = bisect.bisect_right(self.line, line)
+        end = len(self.line) if last is None else bisect.bisect_right(self.line, last)
+        part.shape, part.op_count, part.line = self.shape[start:end], self.op_count[start:end], self.line[start:end]
+        part._times = None if self.times is None else self.times[start:end]
         return part
-
-    def _row_after(self, line: int) -> int:
-        return next((row for row, number in enumerate(self.line) if number > line), len(self.line))
 
     def op_code(self, call: str) -> int:
         """Index of an operation in `ops`, made when new."""
@@ -167,19 +192,14 @@ class CallColumns:
             self.writers.append(key)
         return code
 
-
-def _bounded(code: str, values: Sequence[int]) -> array[int]:
-    """The values, those too large for the column cut to its largest."""
-    bits = array(code).itemsize * 8
-    low, high = (0, 2**bits - 1) if code.isupper() else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
-    return array(code, [max(low, min(value, high)) for value in values])
-
-
-def _each_once(read: Callable[[str], int], texts: Iterable[str]) -> list[int]:
-    """Reads a column of texts with few distinct values: each distinct one is read once."""
-    column = tuple(texts)
-    known = {text: read(text) for text in dict.fromkeys(column)}
-    return [known[text] for text in column]
+    def shape_code(self, shape: CallShape) -> int:
+        """Index of a distinct call in `shapes`, made when new."""
+        code = self._shape_index.get(shape)
+        if code is None:
+            bounded = CallShape(*map(min, shape, _LARGEST))
+            code = self._shape_index[shape] = len(self.shapes)
+            self.shapes.append(bounded)
+        return code
 
 
 def pointer(text: str | None) -> int:

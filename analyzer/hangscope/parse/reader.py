@@ -17,11 +17,11 @@ from hangscope.parse.formats import find_format
 from hangscope.parse.source import RESTART_KINDS, ParsedSource, WriterInfo
 from hangscope.parse.stacks import StackReader, placed
 from hangscope.parse.tracebacks import ExceptionRecord, TracebackAssembler
-from hangscope.sources.decode import RawLine, read_raw_lines
+from hangscope.sources.decode import RawLine, Rest, read_raw_lines
 from hangscope.sources.inputs import Input
 from hangscope.sources.origin import hints
 from hangscope.sources.sniff import SNIFF_BYTES, Kind, sniff
-from hangscope.sources.unwrap import Unwrapper
+from hangscope.sources.unwrap import SAMPLE, Unwrapper
 
 STDIO_BUFFER = 4096
 _FOLD_LIMIT = 200_000
@@ -78,9 +78,9 @@ class _Reader:
         if sniffed.kind not in (Kind.TEXT, Kind.EMPTY):
             return ParsedSource(SourceRecord(self._name, sniffed.kind.value, 0, self._size, 0, sniffed.error))
         complete = True
-        for raw in self._unwrapper.learn(read_raw_lines(sniffed.stream, self._take_block)):
+        for raw in self._unwrapper.learn(read_raw_lines(sniffed.stream, self._take_block, SAMPLE)):
             self._take(raw)
-            self._end, complete = raw.end, raw.complete
+            self._end, complete = max(self._end, raw.end), raw.complete
         for assembler in self._assemblers.values():
             self._take_exception(assembler.flush())
         self._blocks.finish()
@@ -95,16 +95,16 @@ class _Reader:
 
     # --- lines ------------------------------------------------------------------------------------------
 
-    def _take_block(self, text: str, first_line: int, end: int) -> bool:
-        """Takes lines that are all calls. Not before the first line was taken: until then lines are held back."""
-        if not self._lines or not self._calls.take_block(text, first_line):
-            return False
-        self._lines = first_line + text.count("\n")
-        self._end = end
-        return True
+    def _take_block(self, block: bytes, first_line: int, end: int) -> Rest | None:
+        """Takes the calls of a block."""
+        rest = self._calls.take_block(block, first_line)
+        if rest is not None:
+            self._lines = first_line + block.count(b"\n")
+            self._end = end
+        return rest
 
     def _take(self, raw: RawLine) -> None:
-        self._lines = raw.number
+        self._lines = max(self._lines, raw.number)
         if MARK in raw.text and self._calls.take(raw.text, raw.number):
             return
         for line in self._unwrapper.lines(raw):
@@ -190,7 +190,7 @@ class _Reader:
 
     def _finish(self, size: int, *, complete: bool) -> ParsedSource:
         name = self._name
-        self._calls.columns.flush()
+        self._calls.columns.finish()
         for key, calls, last in self._calls.tallies():
             info = self._writers.get(key) or self._writer(key)
             info.lines += calls

@@ -7,11 +7,11 @@ import functools
 import itertools
 import operator
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import BinaryIO, NamedTuple
 
-CHUNK = 1 << 18
-"""Bytes read at once: few enough to stay in a processor's cache while they are looked at several times."""
+CHUNK = 1 << 19
+"""Bytes read at once: enough that lines of a kind are many in it, few enough that memory does not matter."""
 MAX_TEXT = 1 << 16
 """How much of one line is kept, in bytes; the rest is read over."""
 CUT_MARK = "…[cut]"
@@ -40,8 +40,11 @@ _WORTH_KEEPING = re.compile(
 _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 
 
-TakeBlock = Callable[[str, int, int], bool]
-"""Given lines (without the last newline), the number of the first one, and the offset behind them: are they taken?"""
+Rest = Sequence[tuple[int, int, int]]
+"""Lines of a block: index, start and end in it."""
+TakeBlock = Callable[[bytes, int, int], Rest | None]
+"""Given plain ASCII lines (without the last newline), the number of the first one, and the offset behind them: which
+lines are not taken? None when the block is not taken at all."""
 
 
 class RawLine(NamedTuple):
@@ -69,13 +72,14 @@ class RawLine(NamedTuple):
 _make: Callable[[tuple[int, int, str, int, bool, bool]], RawLine] = functools.partial(tuple.__new__, RawLine)
 
 
-def read_raw_lines(stream: BinaryIO, take_block: TakeBlock | None = None) -> Iterator[RawLine]:
+def read_raw_lines(stream: BinaryIO, take_block: TakeBlock | None = None, sample: int = 0) -> Iterator[RawLine]:
     """Yields the lines of a binary stream, in order, without ever holding more than a few MiB of it.
 
     Args:
         stream: what to read.
         take_block: offered each run of whole, plain ASCII lines before they are split; lines that it takes are
             not yielded.
+        sample: so many lines at least are yielded before the first block is offered.
     """
     number = 1
     offset = 0
@@ -94,10 +98,11 @@ def read_raw_lines(stream: BinaryIO, take_block: TakeBlock | None = None) -> Ite
         last = chunk.rfind(b"\n")
         if last >= 0:
             block = b"".join((pending, memoryview(chunk)[:last]))
-            count, lines = _block(block, number, offset, take_block)
-            yield from lines
-            number += count
-            offset += len(block) + 1
+            for part in (block,) if number > sample else _parts(block, sample + 1 - number):
+                count, lines = _block(part, number, offset, take_block if number > sample else None)
+                yield from lines
+                number += count
+                offset += len(part) + 1
             pending = chunk[last + 1 :]
         else:
             pending += chunk
@@ -110,6 +115,18 @@ def read_raw_lines(stream: BinaryIO, take_block: TakeBlock | None = None) -> Ite
         yield from long.feed(pending)
     if long is not None:
         yield from long.finish(complete=False)
+
+
+def _parts(block: bytes, count: int) -> Iterator[bytes]:
+    """The first lines of a block, so many of them, then the others."""
+    at = -1
+    for _ in range(count):
+        at = block.find(b"\n", at + 1)
+        if at < 0:
+            yield block
+            return
+    yield block[:at]
+    yield block[at + 1 :]
 
 
 def clean(text: str) -> str:
@@ -169,10 +186,10 @@ def _block(block: bytes, number: int, offset: int, take_block: TakeBlock | None)
     plain = len(block.translate(None, _CONTROLS)) == len(block)
     returns = False
     if plain and block.isascii():
-        text = block.decode("ascii")
-        if take_block is not None and take_block(text, number, offset + len(block) + 1):
-            return text.count("\n") + 1, ()
-        texts = text.split("\n")
+        rest = None if take_block is None else take_block(block, number, offset + len(block) + 1)
+        if rest is not None:
+            return block.count(b"\n") + 1, _left_over(block, number, offset, rest)
+        texts = block.decode("ascii").split("\n")
         sizes = list(map(len, texts))
     else:
         text = _cleaned(block, plain=plain)
@@ -186,6 +203,16 @@ def _block(block: bytes, number: int, offset: int, take_block: TakeBlock | None)
     if returns or max(sizes) > MAX_TEXT:
         return len(sizes), _with_odd_lines(made, block, offset)
     return len(sizes), made
+
+
+def _left_over(block: bytes, number: int, offset: int, rest: Rest) -> Iterator[RawLine]:
+    for index, start, end in rest:
+        if end - start > MAX_TEXT:
+            long = _LongLine(number + index, offset + start)
+            yield from long.feed(block[start:end])
+            yield from long.finish(complete=True)
+        else:
+            yield RawLine(number + index, offset + start, block[start:end].decode("ascii"), offset + end + 1)
 
 
 def _cleaned(block: bytes, *, plain: bool) -> str:

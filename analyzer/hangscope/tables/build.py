@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from hangscope.tables.schema import SCHEMA, frame
 
@@ -17,6 +17,15 @@ _ENVIRONMENT = ("nccl_setting", "environment_print", "environment_setting")
 _HOST_SOURCES = ("kernel", "scheduler")
 
 
+class CallRows(Protocol):
+    """The calls, which become a DataFrame only when somebody asks for it."""
+
+    def __len__(self) -> int: ...
+
+    @property
+    def frame(self) -> pd.DataFrame: ...
+
+
 class Tables:
     """The DataFrames of one job. Columns: `hangscope.tables.SCHEMA`.
 
@@ -27,7 +36,7 @@ class Tables:
     def __init__(
         self,
         events: Sequence[Event],
-        calls: pd.DataFrame | None = None,
+        calls: CallRows | None = None,
         communicators: Iterable[dict[str, object]] = (),
         memberships: Iterable[dict[str, object]] = (),
         stacks: Iterable[dict[str, object]] = (),
@@ -42,9 +51,9 @@ class Tables:
     @functools.cached_property
     def calls(self) -> pd.DataFrame:
         """Every collective or point-to-point call that NCCL printed."""
-        if self._calls is None or self._calls.empty:
+        if self._calls is None or not len(self._calls):
             return frame("calls", [])
-        return self._calls[[column.name for column in SCHEMA["calls"]]]
+        return self._calls.frame[[column.name for column in SCHEMA["calls"]]]
 
     @functools.cached_property
     def events(self) -> pd.DataFrame:
