@@ -92,10 +92,8 @@ _TEXTS = (
     (r"^(?:%s: )$|NCCL INFO $", ("socketStartConnect",)),
     (r"\bhca $|NET/IB ?: $|\bdevice[ =]$|\[%d\]$|stall .*dev $|device:$|dev=$", ("mlx5_0", "mlx5_1")),
     (r"mergedDev[ =]$|remoteDev=$|properties $", ("mlx5_0+mlx5_1", "mlx5_2")),
-    (
-        r"memory segment $|[sS]hared memory file $|extend $|mmap of $|shm_open failed to open $|map $|Failed to create $",
-        (_SHM,),
-    ),
+    (r"memory segment $|[sS]hared memory file $|extend $|mmap of $|shm_open failed to open $|map $", (_SHM,)),
+    (r"^mkstemp: Failed to create $", (_SHM,)),
     (r"unlink shared memory $|memory mapping $|view of file $", (_SHM,)),
     (r"Error while $", ("creating", "attaching to")),
     (r"\bfile $|Path[ =:]*$", ("/opt/site/file.xml",)),
@@ -128,7 +126,7 @@ _FIRST = {
 _GIDS = (" localGid ", "fe80::b859:9f03:d4:fe96", " remoteGids", "fe80::b859:9f03:d4:fd12")
 _HOLES, _HOLES_BEFORE = re.compile(r"(?:%s)*"), re.compile(r"(?:%s)*$")
 _QUOTES_ERROR = re.compile(
-    r"(?:fail\w*|error\w*|return\w*|event)\b[^%]{0,14}$|: $|errno %d ?\(?$|%d '?$|%d [^%]{0,3}$|status [^%]*$"
+    r"(?:fail\w*|error\w*|return\w*|event)\b[^%]{0,14}$|: $|errno %d ?\(?$|%d '?$|%d $|status [^%]*$"
 )
 _PLAIN = ("name1", "name2", "name3")
 

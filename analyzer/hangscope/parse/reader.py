@@ -130,8 +130,8 @@ class _Reader:
         matches = self._grammars.parse(text) if text else []
         for grammar, match in matches:
             self._take_match(grammar.source, match.kind, match.fields, line, key)
-        if text and all(match.kind == ROUTINE_KIND for _, match in matches):
-            self._unrecognized += not matches and line.header in _KNOWN_HEADERS
+        if not matches and text:
+            self._unrecognized += line.header in _KNOWN_HEADERS
             self._complaints.take(line, key)
         if line.header != "nccl":
             self._assemble(line)

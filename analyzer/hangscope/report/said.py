@@ -17,6 +17,8 @@ from hangscope.report.inputs import JobView, ProcessView
 
 _LEVELS = {"nccl": frozenset({"WARN", "ATTN", "ABORT"}), "c10": frozenset({"W", "E", "F"})}
 _SPEAKERS = {"nccl": "NCCL", "c10": "PyTorch"}
+# c10 warns of much that healthy jobs do; what a grammar knows of it is not worth a line
+_ONLY_UNKNOWN = frozenset({"W"})
 _NEAR_S = 60.0
 _NEAR_LINES = 500
 _MOST = 8
@@ -86,6 +88,8 @@ def _warnings(events: Iterable[Event], cited: dict[_Place, list[int]], known: Se
     for event in events:
         line = event.line
         if line.level not in _LEVELS.get(line.header, ()) or line.damaged or _place(event) in cited:
+            continue
+        if line.level in _ONLY_UNKNOWN and event.source != "any":
             continue
         wording = template_of(line.text)
         if wording in wordings or (event.kind in kinds and event.source != "any"):
