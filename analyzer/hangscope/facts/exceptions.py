@@ -43,7 +43,8 @@ _INTERRUPTS = re.compile(
 _CONSEQUENCES = re.compile(
     r"^(?:Dist(?:Backend|Network|Store|)Error|Rendezvous\w+|BrokenPipeError|Connection\w*Error|EOFError|EngineDeadError|"
     r"EngineGenerateError|ActorDiedError|RayActorError|ActorUnavailableError|WorkerCrashedError|NodeDiedError|"
-    r"HorovodInternalError|QueueEmptyError|IncompleteReadError|BrokenProcessPool|RemoteError|RpcError|_InactiveRpcError)$"
+    r"HorovodInternalError|QueueEmptyError|Empty|WorkerGroupFailureException|GetTimeoutError|"
+    r"(?:Unavailable|Aborted|DeadlineExceeded|Cancelled)Error|IncompleteReadError|BrokenProcessPool|RemoteError|RpcError|_InactiveRpcError)$"
 )
 # gloo (pair.cc, unbound_buffer.cc), TCPStore (1.8 to 2.14), NCCL as torch wraps it, JAX's coordination service.
 _CONSEQUENCE_TEXTS = re.compile(
@@ -52,7 +53,11 @@ _CONSEQUENCE_TEXTS = re.compile(
     r"Timed out (?:waiting|initializing)|wait timeout after|timed out in (?:call to wait|blocking wait)|"
     r"NCCL (?:error|Error|communicator was aborted)|nccl(?:Remote|System|Internal|UnhandledCuda)Error|"
     r"unhandled (?:cuda|system) error|(?:NPU|OPS|HCCL) function error: (?:Hccl|[Aa]clrtSynchronize)|"
-    r"Horovod detected that one or more processes exited|"
+    r"Horovod detected that one or more processes exited|Horovod has been shut down|"
+    r"[Ss]ee (?:the )?(?:root cause|stack trace|error messages?|logs?)(?: \S+){0,3}? (?:above|for (?:the )?root cause)|"
+    r"in a background process|Exception occurred in a worker process|The actor died because of|"
+    r"Collective ops is aborted by|timed out in monitoredBarrier|[Pp]rocess group (?:got|was) aborted|"
+    r"NCCL operation nccl\w+(?:\(\))? failed|oneCCL: .*EXCEPTION|Get timed out: some object|"
     r"remote process exited|connectFullMesh|Connect(?:ion)? timeout|client socket has|Stop_waiting response|"
     r"collective operation timeout|Watchdog caught|failed to pass monitoredBarrier|reached monitoredBarrier|"
     r"Application timeout caused pair closure|Collective operation (?:failed|timed out)|EngineCore|"
@@ -180,6 +185,8 @@ def category_of(event: Event) -> str:
         return "gpu"
     if name in ("MemoryError", "_ArrayMemoryError"):
         return "memory"
+    if name == "TimeoutError" and not message.strip():
+        return "consequence"
     if _CONSEQUENCES.match(name) or _CONSEQUENCE_TEXTS.search(message):
         return "consequence"
     if isinstance(frames, tuple) and frames and "multiprocessing/synchronize.py" in str(frames[-1]):
