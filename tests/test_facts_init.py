@@ -152,3 +152,12 @@ def test_start_comes_after_the_bootstrap_up_to_2_22() -> None:
     for log in logs:
         log.lines.insert(0, f"{log.host}:{log.pid}:{log.pid} [0] NCCL INFO NCCL version 2.22.3+cuda12.5")
     assert only(init.find(job_of_ranks(logs))).fields["stage"] == '"bootstrap done"'
+
+
+def test_host_that_has_no_affinity_to_set_is_not_behind() -> None:
+    logs = [log.say(BOOTSTRAPPED) for log in (Rank(rank, 6).init(BEGUN) for rank in range(6))]
+    for log in logs[:4]:
+        log.say("Setting affinity for GPU 0 to 0-1")
+    assert behind_in(logs) == []
+    logs[4].say("Setting affinity for GPU 0 to 0-1")
+    assert only(behind_in(logs)).ranks == (5,)

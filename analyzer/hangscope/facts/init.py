@@ -135,6 +135,9 @@ def _behind(init: Init) -> Iterator[Fact]:
     reached = min(stand.stage for stand in peers)
     if not is_alone or (least >= Stage.LAYOUT and reached < Stage.CONNECTED):
         return
+    if (least, reached) == (Stage.BOOTSTRAPPED, Stage.TOPOLOGY) and not hosts & others:
+        # on some machines there is no affinity to set, and NCCL before 2.17 prints nothing else there
+        return
     fields: dict[str, Value] = {
         "who": _names(late),
         "stage": NAMES[least],

@@ -48,7 +48,7 @@ WAITING_FOR = {
     Stage.NETWORK: "all ranks to reach the root of the bootstrap",
     Stage.BEGUN: "all ranks to reach the root of the bootstrap",
     Stage.BOOTSTRAPPED: "the first all-gather, or a local step (driver, NVML, plugin)",
-    Stage.TOPOLOGY: "the topology search and the second all-gather",
+    Stage.TOPOLOGY: "the slowest topology search, in the second all-gather",
     Stage.LAYOUT: "the set-up of transports with its neighbours",
     Stage.CONNECTING: "a neighbour to accept its connection",
     Stage.CONNECTED: "the barrier with the ranks of its host",
