@@ -108,6 +108,51 @@ def test_what_a_rank_says_of_itself_is_not_explained_by_an_inference_about_other
     assert _choose(elsewhere, _oom(3), rules=[_rule("dns", 80, [OOM]), _rule("oom", 80)]).verdict.rule == "dns"
 
 
+def test_a_stated_fault_goes_before_a_deeper_one_that_came_later_elsewhere() -> None:
+    rules = [_rule("kernel", 90, [OOM]), _rule("oom", 80)]
+
+    def kernel(time: float | None, host: str = "node02") -> Finding:
+        return make_finding("kernel", "gpu-fell-off-bus", hosts=(host,), time=time)
+
+    oom = make_finding("oom", OOM, ranks=(5,), hosts=("node01",), time=1000)
+    first = _choose(oom, kernel(1300), rules=rules)
+    assert (first.verdict.rule, first.verdict.confidence, first.edges) == ("oom", 0.8, ())
+    # what is deeper wins where it came first, or at about the same time, or at the same place, or nobody knows when
+    for other in (kernel(1030), kernel(700), kernel(1300, "node01"), kernel(None)):
+        assert _choose(oom, other, rules=rules).verdict.rule == "kernel"
+    # hours between a kernel's clock and another one may be a time zone
+    rules = [_rule("kernel", 90, [OOM], explains_late=True), _rule("oom", 80)]
+    assert _choose(oom, kernel(1000 + 3 * 3600), rules=rules).verdict.rule == "kernel"
+    assert _choose(oom, kernel(1300), rules=rules).verdict.rule == "oom"
+    # an inferred cause does not come first by time
+    rules = [_rule("kernel", 90, [OOM]), _rule("dns", 60)]
+    dns = make_finding("dns", "dns-failure", hosts=("node01",), time=1)
+    assert _choose(dns, kernel(1300), rules=rules).verdict.rule == "kernel"
+
+
+def test_another_clock_is_no_excuse_for_explaining_an_earlier_fault_elsewhere() -> None:
+    rules = [_rule("kernel", 90, [OOM, PEER], explains_late=True), _rule("oom", 80), _rule("peer", 20)]
+    kernel = make_finding("kernel", "gpu-fell-off-bus", hosts=("node02",), time=1300)
+    oom = make_finding("oom", OOM, ranks=(5,), hosts=("node01",), time=1000)
+    # the symptom may have been logged by another clock; what rank 5 says of itself is its own fault
+    diagnosis = _choose(kernel, oom, _peer(time=1000), rules=rules)
+    assert [finding.explained_by for finding in diagnosis.findings] == [None, None, "gpu-fell-off-bus"]
+
+
+def test_a_rank_s_own_fault_explains_what_it_says_without_one_elsewhere() -> None:
+    rules = [_rule("kernel", 90, [SIGNAL]), _rule("oom", 80, [SIGNAL]), _rule("signal", 60)]
+    signal = make_finding("signal", SIGNAL, ranks=(5,), hosts=("node01",))
+    oom = make_finding("oom", OOM, ranks=(5,), hosts=("node01",))
+    kernel = make_finding("kernel", "gpu-fell-off-bus", hosts=("node02",))
+    diagnosis = _choose(signal, oom, kernel, rules=rules)
+    assert [finding.explained_by for finding in diagnosis.findings] == [None, None, OOM]
+    assert [len(finding.explains) for finding in diagnosis.findings] == [0, 1, 0]
+    # a fault of the same place, or of none, stays a reason as well
+    same = make_finding("kernel", "gpu-fell-off-bus", hosts=("node01",))
+    assert len(_choose(signal, oom, same, rules=rules).edges) == 2
+    assert len(_choose(signal, oom, make_finding("kernel", "gpu-fell-off-bus"), rules=rules).edges) == 2
+
+
 def test_of_two_that_explain_each_other_the_heavier_wins() -> None:
     rules = [_rule("oom", 80, [SIGNAL]), _rule("signal", 60, [OOM])]
     for findings in itertools.permutations([_oom(), make_finding("signal", SIGNAL, ranks=(3,))]):

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from hangscope.diagnose.catalogue import BOOKKEEPING_FAMILY, INSUFFICIENT_EVIDENCE, NO_FAULT_FOUND, causes
+from hangscope.diagnose.causality import behind, explain
 from hangscope.diagnose.confidence import Gaps, confidence_of, is_order_sure
-from hangscope.diagnose.defects import UNSURE_WEIGHT
-from hangscope.diagnose.evaluate import unite_evidence
+from hangscope.diagnose.nodes import DIRECT_TIER, MACHINE_TIER, TIERS, Node, merge
 from hangscope.diagnose.rule import Rule
 from hangscope.model import Consequence, Finding, Remedy, Role
 
-CLEARLY_LATER_S = 5.0
-"""A cause may be logged this much later than what it explains: ranks flush their logs, and clocks drift."""
-
-_TIERS = (90, 80, 60, 40, 20)
-"""Weights from which a finding is of a better tier; within a tier other things decide (see `Rule.weight`)."""
-
-_MACHINE_TIER, _DIRECT_TIER = _TIERS.index(90), _TIERS.index(80)
-
 _NOTE = "note"
+
+_FIRST_BY_S = 60.0
+"""So much earlier, elsewhere, a stated fault came first, however deep the later one is: that one began nothing."""
+
+_DRIFT_S = 1500.0
+"""No clock of a cluster is off by more; time zones are at least half an hour apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,31 +44,6 @@ class Diagnosis:
     edges: tuple[Edge, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Node:
-    """A finding together with what its rules know and the finding itself does not carry."""
-
-    finding: Finding
-    weight: int
-    explains: frozenset[str]
-    late: bool
-    defect: str = ""
-
-    @property
-    def tier(self) -> int:
-        return next((number for number, least in enumerate(_TIERS) if self.weight >= least), len(_TIERS))
-
-    @property
-    def time(self) -> float:
-        return math.inf if self.finding.time is None else self.finding.time
-
-    @property
-    def strength(self) -> tuple[object, ...]:
-        """Sorts the stronger of two findings in front: it keeps its text, and its edge where two explain each other."""
-        is_cause = self.finding.role is Role.CAUSE
-        return (not is_cause, -self.weight, self.time, self.finding.rule, self.finding.ranks)
-
-
 def choose_verdict(
     findings: Iterable[Finding],
     rules: Iterable[Rule],
@@ -82,9 +54,9 @@ def choose_verdict(
     """Orders findings by cause and effect and chooses the root cause.
 
     Among the findings that no other explains, a cause goes before a symptom or a contributing condition, which go
-    before the verdicts that blame nobody, and these before contributing conditions of a weight below 20, which are
-    notes; then the tier of the rule's weight decides, then how many findings it
-    explains, then the earlier time, the weight itself, and the rule's id.
+    before the verdicts that blame nobody, and these before notes (conditions of a weight below 20). Of causes that a rank, kernel or device states itself, one
+    that another place stated a minute before goes behind that one. Then the tier of the rule's weight decides, then how
+    many findings it explains, then the earlier time, the weight itself, and the rule's id.
 
     Confidence is the rule's own, less what is missing (`confidence_of`): ranks, last lines, clocks that tell which of
     two causes came first, and agreement when an unexplained cause of the same tier contradicts it.
@@ -95,13 +67,13 @@ def choose_verdict(
         gaps: what the evidence lacks; by default nothing.
         fallback: the verdict when there are no findings; by default, insufficient evidence.
     """
-    nodes = _merge(findings, {rule.id: rule for rule in rules})
+    nodes = merge(findings, {rule.id: rule for rule in rules})
     if not nodes:
         verdict = fallback or no_findings()
         return Diagnosis(verdict, (verdict,), ())
     if all(_rank_of(node) == _NOTE for node in nodes):
-        nodes.append(_Node(fallback or no_findings(), 0, frozenset(), late=False))
-    causes_of = _explain(nodes)
+        nodes.append(Node(fallback or no_findings(), 0, frozenset(), late=False))
+    causes_of = explain(nodes)
     order = _order(nodes, causes_of)
     roots = [number for number in order if not causes_of[number]]
     position = {number: at for at, number in enumerate(order)}
@@ -141,131 +113,45 @@ def no_findings() -> Finding:
     )
 
 
-def _merge(findings: Iterable[Finding], rules: dict[str, Rule]) -> list[_Node]:
-    """One node for each cause and culprit: what several rules say about the same fault becomes one finding."""
-    nodes = [_node(finding, rules[finding.rule]) for finding in findings]
-    kept: list[_Node] = []
-    for node in sorted(nodes, key=lambda node: node.strength):
-        for number, stronger in enumerate(kept):
-            if not _are_two_defects(stronger, node) and _same_fault(stronger.finding, node.finding):
-                kept[number] = _unite(stronger, node)
-                break
-        else:
-            kept.append(node)
-    return kept
-
-
-def _node(finding: Finding, rule: Rule) -> _Node:
-    defect = "" if rule.affected is None else rule.id
-    if rule.affected is None or finding.role is rule.role:
-        return _Node(finding, rule.weight, frozenset(rule.explains), rule.explains_late, defect)
-    # a defect in a version that nobody knows: it accounts for nothing
-    return _Node(finding, min(rule.weight, UNSURE_WEIGHT), frozenset(), late=False, defect=defect)
-
-
-def _are_two_defects(one: _Node, other: _Node) -> bool:
-    """Known defects have one cause, and each its own version and remedy."""
-    return bool(one.defect or other.defect) and one.defect != other.defect
-
-
-def _same_fault(one: Finding, other: Finding) -> bool:
-    if one.cause != other.cause:
-        return False
-    if one.ranks and other.ranks:
-        return not set(one.ranks).isdisjoint(other.ranks)
-    return not one.hosts or not other.hosts or not set(one.hosts).isdisjoint(other.hosts)
-
-
-def _unite(stronger: _Node, weaker: _Node) -> _Node:
-    first, second = stronger.finding, weaker.finding
-    ranks = first.ranks or second.ranks
-    texts = {remedy.text for remedy in first.remedies}
-    times = [time for time in (first.time, second.time) if time is not None]
-    finding = replace(
-        first,
-        ranks=ranks,
-        hosts=first.hosts or second.hosts,
-        affected_ranks=tuple(sorted({*first.affected_ranks, *second.affected_ranks} - set(ranks))),
-        remedies=(*first.remedies, *(remedy for remedy in second.remedies if remedy.text not in texts)),
-        evidence=unite_evidence(first.evidence, second.evidence),
-        confidence=max(first.confidence, second.confidence),
-        time=min(times, default=None),
-    )
-    late = stronger.late or weaker.late
-    return _Node(finding, stronger.weight, stronger.explains | weaker.explains, late, stronger.defect)
-
-
-def _explain(nodes: Sequence[_Node]) -> list[set[int]]:
-    """For each node the nodes that explain it directly; the stronger of two that explain each other wins."""
-    causes_of: list[set[int]] = [set() for _ in nodes]
-    for cause in sorted(range(len(nodes)), key=lambda number: nodes[number].strength):
-        for effect in range(len(nodes)):
-            # An effect that already stands behind its cause would close a circle.
-            is_new = effect != cause and effect not in _behind(cause, causes_of)
-            if is_new and _may_explain(nodes[cause], nodes[effect]):
-                causes_of[effect].add(cause)
-    return causes_of
-
-
-def _may_explain(cause: _Node, effect: _Node) -> bool:
-    if effect.finding.cause not in cause.explains:
-        return False
-    if _speaks_for_itself(cause, effect):
-        return False
-    known = cause.finding.time is not None and effect.finding.time is not None
-    return cause.late or not known or cause.time <= effect.time + CLEARLY_LATER_S
-
-
-def _speaks_for_itself(cause: _Node, effect: _Node) -> bool:
-    """Whether ranks say their own reason, and a cause that is only inferred names others and none of them.
-
-    Such a cause may be true as well; it is no reason to disbelieve what a rank says of itself.
-    """
-    own, other = effect.finding, cause.finding
-    if own.role is not Role.CAUSE or not own.ranks or effect.tier > _DIRECT_TIER or cause.tier <= _DIRECT_TIER:
-        return False
-    named = {*other.ranks, *other.affected_ranks}
-    is_elsewhere = bool(named) and named.isdisjoint(own.ranks)
-    return is_elsewhere and (not other.hosts or set(other.hosts).isdisjoint(own.hosts))
-
-
-def _behind(number: int, causes_of: Sequence[set[int]]) -> set[int]:
-    """Everything that explains a node, directly or not."""
-    found: set[int] = set()
-    waiting = list(causes_of[number])
-    while waiting:
-        cause = waiting.pop()
-        if cause not in found:
-            found.add(cause)
-            waiting += causes_of[cause]
-    return found
-
-
-def _order(nodes: Sequence[_Node], causes_of: Sequence[set[int]]) -> list[int]:
+def _order(nodes: Sequence[Node], causes_of: Sequence[set[int]]) -> list[int]:
     """The verdict, the other unexplained findings, then the explained ones, by how much stands behind them."""
-    behind = [_behind(number, causes_of) for number in range(len(nodes))]
-    explained = [sum(number in found for found in behind) for number in range(len(nodes))]
+    reasons = [behind(number, causes_of) for number in range(len(nodes))]
+    explained = [sum(number in found for found in reasons) for number in range(len(nodes))]
     unexplained = [node for node, found in zip(nodes, causes_of, strict=True) if not found]
     standing = _standing(unexplained)
 
     def preference(number: int) -> tuple[object, ...]:
         node = nodes[number]
-        depth = len(behind[number])
-        place = (standing[_rank_of(node)], node.tier, -explained[number], node.time, -node.weight)
-        return (depth, *place, node.finding.rule, node.finding.ranks)
+        stated = max(node.tier, DIRECT_TIER)
+        late = any(_comes_after(node, other) for other in unexplained)
+        place = (standing[_rank_of(node)], stated, late, node.tier, -explained[number], node.time, -node.weight)
+        return (len(reasons[number]), *place, node.finding.rule, node.finding.ranks)
 
     return sorted(range(len(nodes)), key=preference)
 
 
-def _rank_of(node: _Node) -> str:
+def _comes_after(node: Node, other: Node) -> bool:
+    """Whether a fault that is stated was clearly not the first: another one was stated elsewhere long before.
+
+    Times of another clock (a kernel's) that are further apart than clocks drift may be of another time zone.
+    """
+    if max(node.tier, other.tier) > DIRECT_TIER or not _rank_of(node) == _rank_of(other) == Role.CAUSE:
+        return False
+    if node.finding.time is None or other.finding.time is None or not node.is_elsewhere(other):
+        return False
+    gap_s = node.time - other.time
+    return gap_s > _FIRST_BY_S and not (gap_s > _DRIFT_S and (node.late or other.late))
+
+
+def _rank_of(node: Node) -> str:
     """What kind of answer a finding is: its role, or its cause when it blames nobody; or no answer, only a note."""
-    if node.finding.role is Role.CONTRIBUTING and node.weight < _TIERS[-1]:
+    if node.finding.role is Role.CONTRIBUTING and node.weight < TIERS[-1]:
         return _NOTE
     known = causes().get(node.finding.cause)
     return node.finding.cause if known and known.family == BOOKKEEPING_FAMILY else node.finding.role
 
 
-def _standing(unexplained: Sequence[_Node]) -> dict[str, int]:
+def _standing(unexplained: Sequence[Node]) -> dict[str, int]:
     """Which kinds of answers go first. A job that is well despite a contributing condition has no fault."""
     is_well = not any(_rank_of(node) in (Role.CAUSE, Role.SYMPTOM) for node in unexplained)
     return {
@@ -279,7 +165,7 @@ def _standing(unexplained: Sequence[_Node]) -> dict[str, int]:
 
 
 def _explained_by(
-    number: int, nodes: Sequence[_Node], causes_of: Sequence[set[int]], position: dict[int, int]
+    number: int, nodes: Sequence[Node], causes_of: Sequence[set[int]], position: dict[int, int]
 ) -> str | None:
     """The direct cause that stands first in the report, so a root where there is one."""
     if not causes_of[number]:
@@ -287,7 +173,7 @@ def _explained_by(
     return nodes[min(causes_of[number], key=position.__getitem__)].finding.cause
 
 
-def _consequence(cause: _Node, effect: _Node) -> Consequence:
+def _consequence(cause: Node, effect: Node) -> Consequence:
     found = effect.finding
     known = cause.finding.time is not None and found.time is not None
     delay_s = effect.time - cause.time if known else None
@@ -295,7 +181,7 @@ def _consequence(cause: _Node, effect: _Node) -> Consequence:
 
 
 def _confidence(
-    number: int, nodes: Sequence[_Node], roots: Sequence[int], causes_of: Sequence[set[int]], gaps: Gaps
+    number: int, nodes: Sequence[Node], roots: Sequence[int], causes_of: Sequence[set[int]], gaps: Gaps
 ) -> float:
     node = nodes[number]
     rivals = [nodes[other] for other in roots if other != number] if number in roots else []
@@ -306,13 +192,14 @@ def _confidence(
     return confidence_of(
         node.finding,
         gaps,
-        direct=node.tier <= _DIRECT_TIER,
-        machine=node.tier <= _MACHINE_TIER,
-        contradicted=any(_conflicts(node, other) for other in rivals),
+        direct=node.tier <= DIRECT_TIER,
+        machine=node.tier <= MACHINE_TIER,
+        # a fault that came long after this one does not put it in doubt
+        contradicted=any(_conflicts(node, other) and not _comes_after(other, node) for other in rivals),
         order_unsure=not all(is_order_sure(node.finding, other.finding, gaps.clocks) for other in (*equals, *turned)),
     )
 
 
-def _conflicts(node: _Node, other: _Node) -> bool:
+def _conflicts(node: Node, other: Node) -> bool:
     is_cause = _rank_of(node) == _rank_of(other) == Role.CAUSE
     return is_cause and node.tier == other.tier and node.finding.cause != other.finding.cause
