@@ -54,9 +54,10 @@ def choose_verdict(
     """Orders findings by cause and effect and chooses the root cause.
 
     Among the findings that no other explains, a cause goes before a symptom or a contributing condition, which go
-    before the verdicts that blame nobody, and these before notes (conditions of a weight below 20). Of causes that a rank, kernel or device states itself, one
-    that another place stated a minute before goes behind that one. Then the tier of the rule's weight decides, then how
-    many findings it explains, then the earlier time, the weight itself, and the rule's id.
+    before the verdicts that blame nobody, and these before notes (conditions of a weight below 20). Of causes that a
+    rank, kernel or device states itself, one that another place stated a minute before goes behind that one. Then the
+    tier of the rule's weight decides, then how many findings it explains, then the earlier time, the weight itself,
+    and the rule's id.
 
     Confidence is the rule's own, less what is missing (`confidence_of`): ranks, last lines, clocks that tell which of
     two causes came first, and agreement when an unexplained cause of the same tier contradicts it.
