@@ -252,6 +252,13 @@ def test_remedies_name_the_hosts_pids_and_ids_of_this_job(command: str, ready: s
     assert _commands(job, verdict) == [ready]
 
 
+@pytest.mark.parametrize(
+    ("cause", "ready"), [("master-unreachable", "nc -vz node01 29500"), ("network-unreachable", "nc -vz HOST 29511")]
+)
+def test_port_that_is_tried_for_a_rendezvous_is_that_of_the_job(cause: str, ready: str) -> None:
+    assert _commands(_job(), _finding(cause, 0.9, Remedy("Try it.", "nc -vz HOST 29511"))) == [ready]
+
+
 def test_remedies_about_all_hosts_run_on_all_hosts() -> None:
     look, do = (
         Remedy("Compare all hosts.", "ip -br addr; ip route"),

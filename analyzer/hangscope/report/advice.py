@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from hangscope.align.launch import KUBERNETES
-from hangscope.diagnose.catalogue import INSUFFICIENT_EVIDENCE, NO_FAULT_FOUND
+from hangscope.diagnose.catalogue import INSUFFICIENT_EVIDENCE, NO_FAULT_FOUND, causes
 from hangscope.diagnose.settings import in_order
 from hangscope.model import Finding, NextStep, Remedy, Role
 from hangscope.report.collect import rendezvous_of, what_to_collect
@@ -93,6 +93,9 @@ def _fill_in(remedy: Remedy, job: JobView, verdict: Finding) -> str | None:
     address, port = rendezvous_of(job)
     if address is not None and port is not None:
         command = re.sub(r"\bMASTER_ADDR MASTER_PORT\b", f"{address} {port}", command)
+        if causes()[verdict.cause].family == "launch":
+            # the port that is tried there is that of the rendezvous
+            command = re.sub(r"\bnc -vz HOST (?:PORT|\d+)", f"nc -vz {address} {port}", command)
     command = re.sub(r"\bJOBID\b", reach.job_id, command)
     if job.launch.platform == KUBERNETES:
         # the same question to whoever scheduled it
