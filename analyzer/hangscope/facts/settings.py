@@ -68,12 +68,12 @@ def settings_of(job: Job) -> list[Setting]:
     processes = dict(enumerate(job.processes))
     speaking = {n: p for n, p in processes.items() if any(e.kind in MILESTONES for e in p.events)}
     printed: dict[str, dict[int, tuple[str, Event]]] = defaultdict(dict)
-    dumped: dict[int, set[str]] = defaultdict(set)
+    dumped: dict[int, list[str]] = defaultdict(list)
     for number, process in processes.items():
         for name, value, event in _said(process):
             printed[name].setdefault(number, (value, event))
             if event.kind == "environment_setting":
-                dumped[number].add(name)
+                dumped[number].append(name)
     found = []
     for name, by_number in sorted(printed.items()):
         said = {number: event for number, (_, event) in by_number.items()}
@@ -84,9 +84,8 @@ def settings_of(job: Job) -> list[Setting]:
         if name == _TORCH_DEBUG:
             values |= {number: NOT_SET for number in _talkative(processes) if number not in values}
         if len(read) < len(said):
-            for number, names in dumped.items():
-                if len(names) >= _A_DUMP:
-                    values.setdefault(number, NOT_SET)
+            for number in _not_dumped(name, dumped):
+                values.setdefault(number, NOT_SET)
         found.append(Setting(name, values, said))
     return found
 
@@ -101,6 +100,15 @@ def _said(process: Process) -> Iterator[tuple[str, str, Event]]:
                 yield name, value, event
         elif event.kind == "debug_level":
             yield _TORCH_DEBUG, str(event.fields.get("level", "")), event
+
+
+def _not_dumped(name: str, dumped: dict[int, list[str]]) -> Iterator[int]:
+    """Processes whose list of variables went on behind the place where others have this one; it may be cut before."""
+    having = next((names for names in dumped.values() if name in names), [])
+    behind = set(having[having.index(name) + 1 :]) if having else set()
+    for number, names in dumped.items():
+        if name not in names and len(names) >= _A_DUMP and behind & set(names):
+            yield number
 
 
 def _talkative(processes: dict[int, Process]) -> Iterator[int]:
