@@ -34,7 +34,9 @@ def find(job: Job) -> Iterator[Fact]:
     """One fact for each set of processes or hosts whose version is not, or cannot be, that of the rest."""
     yield from _nccl(job)
     for product in (compared.TORCH, compared.CUDA):
-        yield from facts_of(compared.compare_product(job, product), "torch_version_differs", {"product": product})
+        # what is only inferred is another fact, and weighs less
+        comparison = compared.compare_product(job, product, infer=False)
+        yield from facts_of(comparison, "torch_version_differs", {"product": product})
     for product in (compared.DRIVER, compared.CUDA_DRIVER):
         yield from facts_of(compared.compare_product(job, product), "driver_version_differs", {"product": product})
     yield from facts_of(compared.compare_product(job, compared.IMAGE), "image_differs")

@@ -41,8 +41,14 @@ def compare(job: Job) -> Iterator[Comparison]:
             yield found
 
 
-def compare_product(job: Job, aspect: str) -> Comparison | None:
-    """The comparison of one product; versions of PyTorch, NCCL and CUDA have to be equal on all ranks."""
+def compare_product(job: Job, aspect: str, *, infer: bool = True) -> Comparison | None:
+    """The comparison of one product; versions of PyTorch, NCCL and CUDA have to be equal on all ranks.
+
+    Args:
+        job: the job.
+        aspect: the product.
+        infer: where no line states a version of PyTorch, take what the lines and stacks of each process can be of.
+    """
     holders = Holders(job)
     if aspect == NCCL:
         said: Iterable[Said] = _nccl(holders)
@@ -50,7 +56,7 @@ def compare_product(job: Job, aspect: str) -> Comparison | None:
         said = _python(holders)
     else:
         said = _stated(holders, aspect)
-        if not said and aspect == TORCH:
+        if not said and aspect == TORCH and infer:
             said = _inferred(holders)
     return compared(TOPIC, aspect, said, must_agree=aspect in (TORCH, NCCL, CUDA, NCCL_CUDA))
 
