@@ -32,6 +32,16 @@ _MOST_WORKS = 64
 _RAN_LONGER_S = 60.0
 """A watchdog may look, and print, so much later than the timeout: it is busy with others' or a dump."""
 
+_KINDS = (
+    "rendezvous_complete",
+    "watchdog_timeout",
+    "watchdog_dump_signal",
+    "watchdog_remote_dump_signal",
+    "oom_killed",
+    "worker_failed",
+    "shell_process_ended",
+)
+
 Seen = dict[str, list[float]]
 """Host -> the times its processes printed."""
 
@@ -44,6 +54,8 @@ def find_clocks(events: Sequence[Event], groups: Iterable[Group], ranks: Mapping
         groups: the communicators over all processes.
         ranks: global rank -> process.
     """
+    # a job has many events, and few of these
+    events = [event for event in events if event.kind in _KINDS]
     moments = [*_inits(groups), *_rendezvous(events), *_timeouts(events)]
     first = ranks[0].host if 0 in ranks else None
     return compare_clocks(moments, list(_dump_signals(events, ranks)), first, _kernel_zones(events))
