@@ -107,3 +107,25 @@ def test_a_right_one_is_used_by_all_three(tmp_path: Path, capsys: pytest.Capture
     assert "our storage handbook" in capsys.readouterr().out
     assert main(["analyze", str(log), "--rules", str(folder), "--quiet"]) == 0
     assert capsys.readouterr().out.startswith("disk-full")
+
+
+def test_a_folder_without_rules_is_a_mistake(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = tmp_path / "job.log"
+    log.write_text(LOG, encoding="utf-8")
+    (tmp_path / "empty").mkdir()
+    assert main(["analyze", str(log), "--rules", str(tmp_path / "empty")]) == 2
+    assert "empty: holds no rule" in capsys.readouterr().err
+
+
+def test_a_wrong_rule_is_told_before_the_logs_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def read(*_: object, **__: object) -> None:
+        raise AssertionError("read first")
+
+    monkeypatch.setattr("hangscope.parse.run.read_inputs", read)
+    log = tmp_path / "job.log"
+    log.write_text(LOG, encoding="utf-8")
+    folder = _folder(tmp_path, OWN.replace("weight = 80", "weight = 800"))
+    assert main(["analyze", str(log), "--rules", str(folder)]) == 2
+    assert "weight: must lie between 0 and 100" in capsys.readouterr().err

@@ -126,6 +126,7 @@ def analyze(
     from hangscope.sources.discover import discover
     from hangscope.sources.quote import read_lines
 
+    _check_rules(rules)
     inputs, unreadable = discover([str(path) for path in paths])
     check_one_job(one.name for one in inputs)
     job = align(read_inputs(inputs, jobs, progress), unreadable)
@@ -171,12 +172,14 @@ def attach(
 
     Raises:
         InputError: no training process, no py-spy, a folder that is not empty, or more jobs than wanted.
+        RuleError: when a rule of one of the folders is wrong.
     """
     from hangscope.live.bundle import hand_over, pack
     from hangscope.live.capture import Options, capture, check_options, say_nothing
     from hangscope.live.choose import find_jobs
     from hangscope.live.watch import wait_until_stuck
 
+    _check_rules(rules)
     options = Options(interval_s, native, nonblocking, recorder)
     check_options(options, Path(output) if output is not None else None, archive=archive)
     if watch_s is not None and not wait_until_stuck(pids, watch_s, say or say_nothing):
@@ -187,6 +190,14 @@ def attach(
         hand_over(written)
     reports = tuple(analyze(folder, jobs=1, rules=rules) for _, folder in captured.jobs)
     return Attachment(bundle, tuple(name for name, _ in captured.jobs), reports)
+
+
+def _check_rules(folders: Sequence[str | Path]) -> None:
+    """Before the work: a wrong rule should cost nobody a wait."""
+    if folders:
+        from hangscope.diagnose.own_rules import check_own_rules
+
+        check_own_rules(folders)
 
 
 def analyze_text(text: str) -> tuple[Finding, ...]:
