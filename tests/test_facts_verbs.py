@@ -37,7 +37,7 @@ def test_every_status_of_the_table_says_all() -> None:
     ("code", "status", "device", "expected"),
     [
         (129, 12, "mlx5_3", "retries are used up"),
-        (129, 12, "", "if this is one"),
+        (129, 12, "", "If this is an mlx5 adapter"),
         (129, 11, "", ""),
         (129, 12, "efa_0", ""),
         (9, 15, "rdmap16s27", "its process is gone"),
@@ -54,17 +54,21 @@ def test_a_vendors_number_is_read_by_its_own_table(code: int, status: int, devic
 
 def test_twelve_and_129_are_explained() -> None:
     [finding] = [found for found in analyze_text(ERROR.format(12, 129)) if found.cause == "ib-transport-error"]
-    for words in ("status 12 (IBV_WC_RETRY_EXC_ERR)", "no acknowledgement", "129 of mlx5 adapters, if this is one"):
+    for words in (
+        "status 12 (IBV_WC_RETRY_EXC_ERR)",
+        "no acknowledgement",
+        "If this is an mlx5 adapter, vendor error 129 means",
+    ):
         assert words in finding.explanation
 
 
 def test_the_device_is_taken_from_lines_that_name_it() -> None:
     device = "node01:101:110 [0] NCCL INFO NET/IB : Using [0]efa_0:1/IB [RO]; OOB eth0:10.2.0.4<0>\n"
     [finding] = [found for found in analyze_text(device + ERROR.format(15, 9)) if found.cause == "ib-transport-error"]
-    assert "9 of EFA adapters: the queue pair at the other end" in finding.explanation
+    assert "9 of EFA adapters means: the queue pair at the other end" in finding.explanation
     other = device.replace("[RO]", "[1]mlx5_1:1/IB [RO]")
     [finding] = [found for found in analyze_text(other + ERROR.format(15, 9)) if found.cause == "ib-transport-error"]
-    assert "9 is the adapter's own number" in finding.explanation
+    assert "error 9 is the adapter's own number" in finding.explanation
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ KINDS = {
     "ib_first_error": FactKind(
         _FIELDS,
         "The first completion error of a status that is no flush; its hosts are those the status accuses. `vendor` "
-        "says what the vendor's number adds, where that is known of that adapter.",
+        "says what the vendor's number adds, as a sentence.",
     ),
     "ib_flush_only": FactKind(_FIELDS, "Only flushed requests were reported: the error before them is not shown."),
     "mlx5_completion_dump": FactKind(
@@ -72,16 +72,28 @@ def _error(job: Job, kind: str, number: int, events: list[Event]) -> Fact:
         "name": f"IBV_WC_{status.name}" if status.name else None,
         "meaning": status.meaning,
         "vendor_err": code,
-        "vendor": vendor_words(code, number, _device(job, first)) or None if isinstance(code, int) else None,
+        "vendor": _vendor_note(job, first, number) if isinstance(code, int) else None,
         "peer": first.fields.get("peer"),
         "hca": first.fields.get("hca"),
         "accused": _SIDES[status.accuses],
         "usual": status.usual,
-        "check": status.check,
+        "check": _filled(status.check, first),
     }
     lines = tuple(evidence_of(event, status.meaning) for event in events[:8])
     times = [event.time for event in events if event.time is not None]
     return Fact(kind, fields, (), hosts, "", _ranks(job, events), min(times, default=None), lines)
+
+
+def _vendor_note(job: Job, event: Event, status: int) -> str:
+    code = int(str(event.fields["vendor_err"]))
+    return vendor_words(code, status, _device(job, event)) or f"Vendor error {code} is the adapter's own number."
+
+
+def _filled(check: str, event: Event) -> str:
+    """A check with device and peer in place of DEVICE and HOST, where the line names them."""
+    for hole, field in (("DEVICE", "hca"), ("HOST", "peer")):
+        check = check.replace(hole, str(event.fields.get(field) or hole))
+    return check
 
 
 def _device(job: Job, event: Event) -> str:

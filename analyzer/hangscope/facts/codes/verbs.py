@@ -42,7 +42,7 @@ def status_of(number: int) -> Status:
 
 
 def vendor_words(code: int, status: int, device: str) -> str:
-    """What the vendor's number adds, to follow "vendor error N"; "" when nobody says.
+    """What the vendor's number adds, as a sentence; "" when nobody says.
 
     Args:
         code: the number printed as ``vendor err``.
@@ -55,10 +55,10 @@ def vendor_words(code: int, status: int, device: str) -> str:
         if expected is None:
             continue
         if device.startswith(prefixes):
-            strange = "" if expected == status else f", although it should come with status {expected}"
-            return f"of {family} adapters: {words}{strange}"
+            strange = "" if expected == status else f"; it should come with status {expected}, though"
+            return f"Vendor error {code} of {family} adapters means: {words}{strange}."
         if not device and family == "mlx5" and expected == status:
-            return f"of {family} adapters, if this is one: {words}"
+            return f"If this is an mlx5 adapter, vendor error {code} means: {words}."
     return ""
 
 
