@@ -1,4 +1,4 @@
-"""Explain a cause or a rule: what it means, how it looks in logs, what to do, when it is wrong."""
+"""Explain a cause or a rule: what it means, how it looks, why it happens, how to confirm and fix it, when it errs."""
 
 from __future__ import annotations
 
