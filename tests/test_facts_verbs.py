@@ -57,7 +57,7 @@ def test_twelve_and_129_are_explained() -> None:
     for words in (
         "status 12 (IBV_WC_RETRY_EXC_ERR)",
         "no acknowledgement",
-        "If this is an mlx5 adapter, vendor error 129 means",
+        "adapter, vendor error 129 means",
     ):
         assert words in finding.explanation
 
@@ -84,3 +84,14 @@ def test_a_dump_that_is_cut_says_nothing() -> None:
     rows = DUMP.format("00008914").splitlines()
     assert {finding.cause for finding in analyze_text("\n".join(rows[:4]))} == {"insufficient-evidence"}
     assert mlx5_status(0x77) == 21
+
+
+def test_a_peer_that_reports_no_error_is_named_beside_the_path() -> None:
+    using = "node0{}:10{}:110 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB [RO]; OOB eth0:10.0.0.{}<0>\n"
+    both = using.format(1, 1, 1) + using.format(2, 2, 2)
+    [finding] = [found for found in analyze_text(both + ERROR.format(12, 129)) if found.cause == "ib-transport-error"]
+    assert "or node02, where no such error is reported" in finding.explanation
+    answer = ERROR.format(12, 129).replace("node01:101", "node02:102").replace("10.0.0.2", "10.0.0.1")
+    log = f"{both}{ERROR.format(12, 129)}\n{answer}"
+    [finding] = [found for found in analyze_text(log) if found.cause == "ib-transport-error"]
+    assert "where no such error" not in finding.explanation

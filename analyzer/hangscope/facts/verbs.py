@@ -75,13 +75,21 @@ def _error(job: Job, kind: str, number: int, events: list[Event]) -> Fact:
         "vendor": _vendor_note(job, first, number) if isinstance(code, int) else None,
         "peer": first.fields.get("peer"),
         "hca": first.fields.get("hca"),
-        "accused": _SIDES[status.accuses],
+        "accused": _accused(job, status.accuses, events),
         "usual": status.usual,
         "check": _filled(status.check, first),
     }
     lines = tuple(evidence_of(event, status.meaning) for event in events[:8])
     times = [event.time for event in events if event.time is not None]
     return Fact(kind, fields, (), hosts, "", _ranks(job, events), min(times, default=None), lines)
+
+
+def _accused(job: Job, side: str, events: list[Event]) -> str:
+    """Whom a status accuses; a peer that reports no error itself may be dead, while two that do share a bad path."""
+    silent = sorted(_peers(job, events) & set(job.hosts) - {event.host for event in events})
+    if side != "path" or not silent:
+        return _SIDES[side]
+    return f"{_SIDES[side]}, or {', '.join(silent)}, where no such error is reported"
 
 
 def _vendor_note(job: Job, event: Event, status: int) -> str:
@@ -115,15 +123,20 @@ def _speaker(event: Event) -> str | None:
 
 def _common_peer(job: Job, events: list[Event]) -> tuple[str, ...]:
     """The host that all complaints name, when they come from two hosts or more; one complaint alone accuses nobody."""
+    peers = _peers(job, events)
+    witnesses = {event.host for event in events}
+    known = {host for host in peers if host in job.hosts}
+    return tuple(str(host) for host in known) if len(peers) == len(known) == 1 and len(witnesses) > 1 else ()
+
+
+def _peers(job: Job, events: list[Event]) -> set[str]:
+    """The hosts that complaints name, as far as their addresses are known; else what stands before the first dot."""
     addresses = {
         str(event.fields.get("address", "")): event.host
         for event in job.events.of("bootstrap_interface", "ib_devices")
         if event.host
     }
-    peers = {addresses.get(peer := str(event.fields.get("peer", "")), peer.split(".", 1)[0]) for event in events}
-    witnesses = {event.host for event in events}
-    known = {host for host in peers if host in job.hosts}
-    return tuple(str(host) for host in known) if len(peers) == len(known) == 1 and len(witnesses) > 1 else ()
+    return {addresses.get(peer := str(event.fields.get("peer", "")), peer.split(".", 1)[0]) for event in events}
 
 
 def _ranks(job: Job, events: list[Event]) -> tuple[int, ...]:
