@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from hangscope.model import Line
@@ -20,6 +21,8 @@ from hangscope.sources.writer import Template, Writer
 
 SAMPLE = 400
 """So many lines are looked at to learn how a file's prefixes look."""
+_OFTEN = 16
+"""Of so many of them with one header, the names of hosts are counted: enough to outweigh a name that is glued."""
 
 _HEAD_LENGTH = len(" NCCL INFO ")
 _MAX_HEADS = 1 << 15
@@ -64,9 +67,13 @@ class Unwrapper:
         year = next((found for found in years if found is not None), REFERENCE_YEAR)
         self._styles = choose_styles(texts, year)
         self._heads.clear()
+        heads: Counter[str] = Counter()
         for raw in sample:
             # for the names of hosts; not the short way, which does not count them
-            self._slow(raw)
+            head = raw.text.partition(" NCCL ")[0]
+            heads[head] += 1
+            if heads[head] <= _OFTEN:
+                self._slow(raw)
         self._heads.clear()
         return itertools.chain(sample, lines)
 
