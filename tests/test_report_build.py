@@ -206,7 +206,8 @@ def test_further_causes_tell_what_they_explain() -> None:
     other = _finding("disk-full", hosts=("node02",), time=20.0)
     effect = _finding("checkpoint-stall", ranks=(3,), time=20.5, explained_by="disk-full")
     symptom = replace(_finding("peer-lost", time=30.0), role=Role.SYMPTOM)
-    story = build_report(_Job(), _Diagnosis(verdict, (verdict, other, symptom, effect))).story
+    unlikely = replace(_finding("duplicate-gpu", time=30.0), confidence=0.4)
+    story = build_report(_Job(), _Diagnosis(verdict, (verdict, other, unlikely, symptom, effect))).story
     assert [step.text for step in story] == [
         "title of gpu-out-of-memory",
         "title of disk-full (nothing above explains it)",
