@@ -220,6 +220,11 @@ def test_a_light_contributing_condition_is_a_note_and_no_verdict() -> None:
     assert _choose(note).verdict.cause == "insufficient-evidence"
 
 
+def test_a_warning_of_the_same_cause_makes_no_fault_older() -> None:
+    note = make_finding("note", OOM, role=Role.CONTRIBUTING, ranks=(5,), time=1)
+    assert _choose(_oom(time=9), note).verdict.time == 9
+
+
 def test_rules_that_see_the_same_fault_become_one_finding() -> None:
     weak = make_finding("oom-weak", OOM, time=1, confidence=0.95)
     store = make_finding("watchdog", "store-lost", role=Role.SYMPTOM)

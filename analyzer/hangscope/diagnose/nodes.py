@@ -95,7 +95,9 @@ def _unite(stronger: Node, weaker: Node) -> Node:
     first, second = stronger.finding, weaker.finding
     ranks = first.ranks or second.ranks
     texts = {remedy.text for remedy in first.remedies}
-    times = [time for time in (first.time, second.time) if time is not None]
+    # a warning may be much older than the fault that it announces
+    is_warning = second.role is Role.CONTRIBUTING and first.role is not Role.CONTRIBUTING
+    times = [time for time in (first.time, None if is_warning else second.time) if time is not None]
     finding = replace(
         first,
         ranks=ranks,
