@@ -171,6 +171,11 @@ def test_only_the_latest_of_many_attempts_are_looked_at() -> None:
     assert [number for number, _ in parts(job)] == [5, 6, 7]
 
 
+def test_attempts_in_one_file_keep_their_numbers() -> None:
+    lines = [line for left in range(9, 1, -1) for line in (*error(str(9 - left)), RESTART.replace("2/3", f"{left}/9"))]
+    assert parts(job_of({"job.log": [*lines, *error("last")]})) == [(5, ["5"]), (6, ["6"]), (7, ["7"])]
+
+
 def test_calls_of_an_earlier_attempt_are_its_own() -> None:
     first, second = Rank(0, 2).init().call().call(), Rank(0, 2)
     second.pid = 900

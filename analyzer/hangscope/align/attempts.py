@@ -7,6 +7,7 @@ launcher does, or ranks that come back as other processes.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -53,13 +54,14 @@ class Attempts:
 def find_attempts(sources: Sequence[ParsedSource]) -> Attempts:
     """The last attempt of a job, and those before it."""
     kept, older, warnings = _by_folder(sources)
+    count = max(older, default=0)
     last = []
     for source in kept:
-        after, before = _after_restart(source, warnings)
+        after, restarts = _after_restart(source, warnings)
         last.append(after)
-        for age, part in enumerate(reversed(before), 1):
+        count = max(count, len(restarts))
+        for age, part in enumerate(_latest_parts(source, restarts), 1):
             older[age].append(part)
-    count = max(older, default=0)
     earlier = (Attempt(count - age, tuple(older[age])) for age in sorted(older, reverse=True) if age <= _MOST_EARLIER)
     return Attempts(last, tuple(earlier), warnings)
 
@@ -92,8 +94,8 @@ def _run(source: ParsedSource) -> str:
     return source.record.file.partition(f"attempt_{source.attempt}/")[0].rstrip("/")
 
 
-def _after_restart(source: ParsedSource, warnings: list[str]) -> tuple[ParsedSource, list[ParsedSource]]:
-    """What stands behind the last restart in the file, when something came after it; and the parts before it."""
+def _after_restart(source: ParsedSource, warnings: list[str]) -> tuple[ParsedSource, list[int]]:
+    """What stands behind the last restart in the file, when something came after it; and the lines of all restarts."""
     said = [e for e in source.events if e.kind in RESTART_KINDS and e.fields.get("attempts_left") != 0]
     restarts = {e.line.number: e.fields.get("attempts_left") for e in said if e.line.number < source.record.lines}
     returned = {number: None for number in _new_processes(source) if number < source.record.lines}
@@ -106,18 +108,23 @@ def _after_restart(source: ParsedSource, warnings: list[str]) -> tuple[ParsedSou
     )
     writers = [writer for writer in source.writers if _last_number(writer) > cut]
     last = dataclasses.replace(source, events=after, writers=writers, calls=source.calls.after(cut))
-    return last, _parts(source, restarts or returned)
+    return last, _each_once(restarts or returned)
 
 
-def _parts(source: ParsedSource, restarts: Mapping[int, Value]) -> list[ParsedSource]:
-    """The parts of a file before each of its restarts (line -> attempts left, if it says), the oldest first."""
+def _each_once(restarts: Mapping[int, Value]) -> list[int]:
+    """The last line of each restart, of lines (-> attempts left, if they say) that announce one."""
     ends: list[int] = []
     for number, left in sorted(restarts.items()):
         # agents of several hosts in one stream announce one restart
         is_same = bool(ends) and number - ends[-1] <= _ONE_RESTART_LINES and left == restarts[ends[-1]]
         ends[-1:] = [number] if is_same else [*ends[-1:], number]
+    return ends
+
+
+def _latest_parts(source: ParsedSource, restarts: Sequence[int]) -> list[ParsedSource]:
+    """The parts of a file before its latest restarts, the latest first."""
     parts = []
-    for start, end in zip([0, *ends[:-1]], ends, strict=True):
+    for start, end in list(itertools.pairwise([0, *restarts]))[: -_MOST_EARLIER - 1 : -1]:
         events = [event for event in source.events if start < event.line.number <= end]
         writers = [_until(writer, end) for writer in source.writers if _first_number(writer) <= end]
         writers = [writer for writer in writers if _last_number(writer) > start]
