@@ -27,7 +27,9 @@ KINDS = {
     "node_gone": FactKind(("how",), "A node left the job as a whole."),
 }
 
-_SHM = re.compile(r"/dev/shm|\bshm\b|psm_|/torch_\d|nccl-\w{6}|\bjoblib\b")  # noqa: S108  (text to find, no file is opened)
+_SHM = re.compile(r"/dev/shm|\bshm\b|psm_|/torch_\d|nccl-\w{6}")  # noqa: S108  (text to find, no file is opened)
+# joblib found no room for its semaphores, and goes on without them
+_SERIAL = "joblib will operate in serial mode"
 _VOLUMES = re.compile(r"shm")
 # Kubernetes evicts pods for want of these
 _DISKS = ("ephemeral-storage", "nodefs", "imagefs", "inodes")
@@ -110,6 +112,8 @@ def _kernel_kills(job: Job) -> Iterator[Fact]:
 def _full_places(job: Job) -> Iterator[Fact]:
     for event in job.events.of("no_space_left"):
         text = event.line.text
+        if _SERIAL in text:
+            continue
         is_shm = event.line.header == "nccl" or bool(_SHM.search(text))
         yield _said("space_exhausted", {"path": event.fields.get("path"), "place": "shm" if is_shm else "disk"}, event)
     for event in job.events.of("filesystem_usage"):
