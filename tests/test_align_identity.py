@@ -246,3 +246,31 @@ def test_ras_report_names_the_ranks_of_dumps_by_their_process_ids() -> None:
         {0: ("b.txt",), 1: ("a.txt",)},
         2,
     )
+
+
+# --- what channels tell -----------------------------------------------------------------------------------
+
+
+def edge(pid: int, source: int, target: int, how: str = "via P2P/CUMEM") -> str:
+    return f"node01:{pid}:{pid + 100} [0] NCCL INFO Channel 00/0 : {source}[0] -> {target}[1] {how}"
+
+
+def test_channels_tell_the_rank_where_nothing_else_does() -> None:
+    # GIVEN the middle of a log: a receiver, a sender, and one inside the host
+    receiver, sender = edge(7, 3, 0, "[receive] via NET/IB/0"), edge(7, 0, 1, "[send] via NET/IB/0")
+    job = job_of({"job.log": [receiver, sender, edge(8, 1, 2)]})
+    assert who(job) == {0: ("node01", 7), 1: ("node01", 8)}
+    assert {process.rank_source for process in job.ranks.values()} == {"channel"}
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        pytest.param([edge(7, 0, 1), edge(8, 0, 1)], id="two communicators with a rank 0"),
+        pytest.param([edge(7, 0, 1), edge(7, 1, 2)], id="two ranks in one process"),
+        pytest.param([edge(7, 0, 1), f"[rank5]: {ERROR}"], id="somebody else says ranks"),
+    ],
+)
+def test_channels_tell_nothing_where_they_could_be_of_another_group(lines: list[str]) -> None:
+    job = job_of({"job.log": lines})
+    assert "channel" not in {process.rank_source for process in job.processes}

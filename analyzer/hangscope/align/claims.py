@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from hangscope.model import Event
+from hangscope.parse.columns import WriterKey, writer_key
 from hangscope.parse.source import ParsedSource
 
 MAX_RANKS = 1 << 20
@@ -32,6 +33,7 @@ TRUST = {
     "recorder": 2,
     "local-variable": 2,
     "local-rank": 1,
+    "channel": 1,
     "device": 0,
     "pid-order": 0,
 }
@@ -101,3 +103,23 @@ def test_table(sources: Iterable[ParsedSource]) -> dict[int, int]:
                 if isinstance(pid, int) and isinstance(rank, int):
                     listed.setdefault(pid, set()).add(rank)
     return {pid: next(iter(ranks)) for pid, ranks in listed.items() if len(ranks) == 1}
+
+
+def edge_ranks(sources: Iterable[ParsedSource]) -> dict[WriterKey, int]:
+    """Writer -> rank, by the channels that it opens, where one communicator of one rank a process is all there is.
+
+    The side that is set up prints the line: the receiver of a ``[receive]``, else the sender.
+    """
+    numbers: dict[WriterKey, set[int]] = {}
+    for source in sources:
+        for event in source.events:
+            if event.kind == "channel_edge":
+                side = "target" if str(event.fields.get("direction")).startswith("rec") else "source"
+                number = event.fields.get(side)
+                if isinstance(number, int):
+                    numbers.setdefault(writer_key(event.line), set()).add(number)
+    processes = {(key.host, key.pid): ranks for key, ranks in numbers.items() if key.pid is not None}
+    told = [next(iter(ranks)) for ranks in processes.values() if len(ranks) == 1]
+    if len(told) != len(numbers) or len(set(told)) != len(told):
+        return {}
+    return {key: next(iter(ranks)) for key, ranks in numbers.items()}

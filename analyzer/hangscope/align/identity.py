@@ -20,6 +20,7 @@ from hangscope.align.claims import (
     Claim,
     agent_ranks,
     best_claim,
+    edge_ranks,
     event_claims,
     failure_table,
     test_table,
@@ -174,6 +175,7 @@ class _Identifier:
             self._claim(key, claim.rank, claim.source)
         self._claim_by_local_rank()
         self._claim_by_device()
+        self._claim_by_channel()
         self._guess()
 
     def _claim(self, key: WriterKey, rank: int, source: str) -> None:
@@ -236,6 +238,13 @@ class _Identifier:
             return
         for key, device in devices.items():
             self._claim(key, device, "device")
+
+    def _claim_by_channel(self) -> None:
+        """Where nothing else tells any rank, the channels that NCCL connects do."""
+        if any(self._claims.values()):
+            return
+        for key, rank in edge_ranks(self._sources).items():
+            self._claim(key, rank, "channel")
 
     def _guess(self) -> None:
         """Where nothing tells the ranks of dumps, the order of their process ids does, if their number fits."""
