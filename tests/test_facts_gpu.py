@@ -108,3 +108,22 @@ def test_what_corrects_itself_is_no_verdict(number: int) -> None:
     findings = analyze_text(KERNEL.format(f"{number}, pid=7, name=python3, some words"))
     assert findings[0].cause == "insufficient-evidence"
     assert len(findings) == 2
+
+
+@pytest.mark.parametrize(
+    ("others", "words"),
+    [
+        ([("0000:61:00", "python3")], ""),
+        ([("0000:61:00", "python3"), ("0000:c1:00", "python3")], "seen on 2 GPUs, which speaks for the program"),
+        ([("0000:61:00", "python3"), ("0000:61:00", "bench")], "stays with one GPU while the programs differ"),
+    ],
+)
+def test_a_fault_of_a_kernel_follows_the_program_or_the_gpu(others: list[tuple[str, str]], words: str) -> None:
+    line = "[Fri Mar  3 04:23:22 2023] NVRM: Xid (PCI:{}): 31, pid=7, name={}, MMU Fault: ENGINE GRAPHICS faulted\n"
+    [finding] = [
+        found
+        for found in analyze_text("".join(line.format(bus, name) for bus, name in others))
+        if found.cause == "cuda-illegal-access"
+    ]
+    assert words in finding.explanation
+    assert ("speaks for" in finding.explanation) is bool(words)

@@ -20,8 +20,8 @@ HARMLESS = (
         "TORCHELASTIC_USE_AGENT_STORE is enabled so ignoring the error."
     ),
     (
-        "Port 29500 is already in use. Accelerate will attempt to launch in a standalone-like mode by finding an open port "
-        "automatically for this session."
+        "Port 29500 is already in use. Accelerate will attempt to launch in a standalone-like mode by finding an open "
+        "port automatically for this session."
     ),
     # NCCL looks for plugins and devices
     "node01:101:101 [0] NCCL INFO NET/Plugin: Could not find: libnccl-net.so. Using internal net plugin.",
@@ -36,8 +36,8 @@ HARMLESS = (
     ),
     # banners and warnings of launchers and torch
     (
-        "W0815 13:13:27.000000 140123456 torch/distributed/run.py:874] Setting OMP_NUM_THREADS environment variable for "
-        "each process to be 1 in default, to avoid your system being overloaded"
+        "W0815 13:13:27.000000 140123456 torch/distributed/run.py:874] Setting OMP_NUM_THREADS environment variable "
+        "for each process to be 1 in default, to avoid your system being overloaded"
     ),
     "FutureWarning: The module torch.distributed.launch is deprecated and will be removed in future. Use torchrun.",
     (
@@ -46,9 +46,9 @@ HARMLESS = (
     ),
     "FutureWarning: The pynvml package is deprecated. Please install nvidia-ml-py instead.",
     (
-        "[rank0]:[W1129 16:06:05.599564847 ProcessGroupNCCL.cpp:4115] [PG ID 0 PG GUID 0 Rank 0]  using GPU 0 to perform "
-        "barrier as devices used by this process are currently unknown. This can potentially cause a hang if this rank to "
-        "GPU mapping is incorrect."
+        "[rank0]:[W1129 16:06:05.599564847 ProcessGroupNCCL.cpp:4115] [PG ID 0 PG GUID 0 Rank 0]  using GPU 0 to "
+        "perform barrier as devices used by this process are currently unknown. This can potentially cause a hang if "
+        "this rank to GPU mapping is incorrect."
     ),
     (
         "[rank0]:[W1129 16:06:05.599564847 ProcessGroupNCCL.cpp:1538] WARNING: destroy_process_group() was not called "

@@ -19,7 +19,7 @@ from hangscope.model import Event, Fact, Value
 
 _FAULT_FIELDS = (
     *("cause", "xid", "sxid", "meaning", "origin", "first_step", "afterwards", "bus", "process", "weak", "primary"),
-    *("advice", "count"),
+    *("advice", "count", "spread"),
 )
 
 KINDS = {
@@ -27,7 +27,7 @@ KINDS = {
         _FAULT_FIELDS,
         "The driver reports a GPU or NVSwitch error; `cause` is the id of the cause that it points at, `weak` = often "
         "harmless or software, `primary` = no earlier fault explains it. `first_step` is what Xid 154 asks for on that "
-        "GPU (`advice`), else what NVIDIA's catalog does.",
+        "GPU (`advice`), else what NVIDIA's catalog does; `spread` what the number of GPUs and programs hit says.",
     ),
     "gpu_fault_corrected": FactKind(
         _FAULT_FIELDS, "The driver reports an error that the hardware put right by itself; fields as of gpu_fault."
@@ -48,6 +48,7 @@ _PREVIOUS = re.compile(r"previous Xid (\d+)")
 _TELLING = re.compile(r"Warp Exception|MMU Fault|faulted @|[Ff]atal|link \d|DBE|RPC|Out Of Range|Illegal")
 # What a lost GPU or link brings about on others: GSP time-outs, switch errors, link errors.
 _RECOVERY_CHANGED = 154
+_ACCESS = "cuda-illegal-access"
 _FOLLOWERS = {_BUS_GONE: (_NVLINK, _HARDWARE), _NVLINK: (_HARDWARE,), _MEMORY: (_HARDWARE,)}
 
 
@@ -198,6 +199,7 @@ def _fact(job: Job, report: _Report, *, primary: bool, advice: str | None) -> Fa
         "primary": primary,
         "advice": advice or None,
         "count": report.count,
+        "spread": _spread(job, report) or None,
     }
     number = f"Xid {report.xid}" if report.xid is not None else f"SXid {report.sxid}"
     evidence = [evidence_of(event, f"{number}: {meaning.text}")]
@@ -206,6 +208,18 @@ def _fact(job: Job, report: _Report, *, primary: bool, advice: str | None) -> Fa
     evidence += [evidence_of(other, "what followed") for other in _aftermath(job, event)[:2]]
     kind = "gpu_fault_corrected" if meaning.corrected else "gpu_fault"
     return Fact(kind, fields, ranks, tuple(sorted(hosts)), time=event.time, evidence=tuple(evidence))
+
+
+def _spread(job: Job, report: _Report) -> str:
+    """Whether a kernel's fault follows the program or the GPU; "" when the lines do not tell."""
+    if report.cause != _ACCESS:
+        return ""
+    same = [event for event in job.events.of("xid") if event.fields.get("xid") == report.xid]
+    gpus = {(event.host, _bus(event)) for event in same}
+    programs = {event.fields.get("process") for event in same} - {None, "<unknown>"}
+    if len(gpus) > 1:
+        return f"It is seen on {len(gpus)} GPUs, which speaks for the program."
+    return "It stays with one GPU while the programs differ, which speaks for the GPU." if len(programs) > 1 else ""
 
 
 def _aftermath(job: Job, event: Event) -> list[Event]:
