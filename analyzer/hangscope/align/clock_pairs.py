@@ -29,6 +29,7 @@ _SIGNAL_BEFORE_S, _SIGNAL_AFTER_S = 2.0, 10.0
 _DEATH_SLACK_S = 60.0
 _MOST_GROUPS = 64
 _MOST_WORKS = 64
+_MOST_ROUNDS = 64
 _RAN_LONGER_S = 60.0
 """A watchdog may look, and print, so much later than the timeout: it is busy with others' or a dump."""
 
@@ -81,8 +82,9 @@ def _rendezvous(events: Sequence[Event]) -> Iterator[Moment]:
         if event.kind == "rendezvous_complete" and event.time is not None and event.host is not None:
             of_host[event.host].append(event.time)
     if len({len(times) for times in of_host.values()}) == 1:
-        for number in range(len(next(iter(of_host.values())))):
-            seen = {host: [sorted(times)[number]] for host, times in of_host.items()}
+        in_order = {host: sorted(times)[-_MOST_ROUNDS:] for host, times in of_host.items()}
+        for times in zip(*in_order.values(), strict=True):
+            seen = {host: [time] for host, time in zip(in_order, times, strict=True)}
             yield from _moment(seen, _RENDEZVOUS_SLACK_S, "the end of torchrun's rendezvous")
 
 
@@ -115,6 +117,7 @@ def _moment(seen: Mapping[str, Sequence[float]], slack_s: float, basis: str) -> 
 def _dump_signals(events: Sequence[Event], ranks: Mapping[int, Process]) -> Iterator[Bound]:
     """What one rank put into the store when its call timed out, and the others found there."""
     sent: dict[int, Event] = {}
+    answered: set[int] = set()
     for event in events:
         if event.kind == "watchdog_dump_signal" and event.rank is not None and event.time is not None:
             sent.setdefault(event.rank, event)
@@ -125,6 +128,9 @@ def _dump_signals(events: Sequence[Event], ranks: Mapping[int, Process]) -> Iter
             continue
         if event.host is None or sender.host is None or event.host == sender.host:
             continue
+        if event.rank is None or event.rank in answered:
+            continue
+        answered.add(event.rank)
         ahead = event.time - sender.time
         basis = f"the dump signal of rank {sender.rank}"
         yield Bound(event.host, sender.host, ahead - _SIGNAL_AFTER_S, ahead + _SIGNAL_BEFORE_S, basis)
@@ -132,16 +138,17 @@ def _dump_signals(events: Sequence[Event], ranks: Mapping[int, Process]) -> Iter
 
 def _kernel_zones(events: Sequence[Event]) -> dict[str, float]:
     """Hosts whose kernel log has another zone than what their launchers and shells print."""
-    killed: dict[tuple[str, int], float] = {}
+    killed: dict[int, dict[str, float]] = defaultdict(dict)
     for event in events:
         pid = event.number("killed_pid")
-        if event.kind == "oom_killed" and None not in (pid, event.time, event.host):
-            killed.setdefault((str(event.host), pid or 0), event.time or 0.0)
+        if event.kind == "oom_killed" and pid is not None and event.time is not None and event.host is not None:
+            killed[pid].setdefault(event.host, event.time)
     zones: dict[str, set[float]] = defaultdict(set)
     for event in events:
         pid = event.number("worker_pid") if event.kind == "worker_failed" else event.number("ended_pid")
-        hosts = [host for host, known in killed if known == pid and event.host in (None, host)]
-        if len(hosts) == 1 and pid is not None and event.time is not None:
-            ahead = killed[hosts[0], pid] - event.time
+        where = killed.get(pid, {}) if pid is not None else {}
+        hosts = [host for host in where if event.host in (None, host)]
+        if len(hosts) == 1 and event.time is not None:
+            ahead = where[hosts[0]] - event.time
             zones[hosts[0]].add(zone_of(ahead - _DEATH_SLACK_S, ahead + _DEATH_SLACK_S))
     return {host: min(found) for host, found in sorted(zones.items()) if len(found) == 1 and min(found)}

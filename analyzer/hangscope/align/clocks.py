@@ -24,6 +24,9 @@ _HOUR_S = 3600.0
 _MOST_S = 27 * 3600.0
 """Zones are at most 26 hours apart; what lies further apart is no clock but another run."""
 
+_MOST_INTERVALS = 256
+"""Of one pair of hosts; more say no more."""
+
 _NEAR_ZONE_S = 60.0
 """A zone's offset is a multiple of half an hour; the clock itself may be off by so much besides."""
 
@@ -244,6 +247,7 @@ def _pairs(
 
 def _agreed(intervals: Sequence[tuple[float, float, str]]) -> tuple[float, float, str] | None:
     """The part that most intervals share, and the narrowest one's basis; None when no majority agrees."""
+    intervals = intervals[:_MOST_INTERVALS]
     ends = sorted({end for least, most, _ in intervals for end in (least, most)})
     best = max((sum(least <= end <= most for least, most, _ in intervals), -at) for at, end in enumerate(ends))
     count, start = best[0], ends[-best[1]]
