@@ -189,3 +189,13 @@ def test_calls_point_into_processes_and_keep_their_lines() -> None:
 def test_environment_has_one_row_a_variable() -> None:
     table = job_of({"a.log": ["RANK=2 WORLD_SIZE=4 LOCAL_RANK=0"]}).tables.environment
     assert {"rank", "world_size"} <= set(table["name"])
+
+
+def test_where_nothing_tells_a_reason_the_last_line_of_each_rank_is_shown(tmp_path: Path) -> None:
+    said = "[I1129 16:10:17.599111406 debug.cpp:48] [c10d] The debug level is set to INFO.\n"
+    for rank in range(2):
+        (tmp_path / f"rank{rank}.log").write_text(f"{said}epoch 1\nsaved shard {rank}\n")
+    verdict = api.analyze(tmp_path).verdict
+    assert (verdict.cause, verdict.rule) == ("insufficient-evidence", "")
+    shown = [(evidence.location.file, evidence.location.line, evidence.why) for evidence in verdict.evidence]
+    assert shown == [(f"rank{rank}.log", 3, f"the last line of rank {rank}") for rank in range(2)]

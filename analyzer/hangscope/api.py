@@ -73,16 +73,18 @@ def diagnose(job: Job, rules: Sequence[str | Path] = (), facts: Sequence[Fact] |
     from hangscope.diagnose.extent import World
     from hangscope.diagnose.loader import load_rules_about
     from hangscope.diagnose.own_rules import load_checked_rules
-    from hangscope.diagnose.verdict import choose_verdict
+    from hangscope.diagnose.verdict import choose_verdict, no_findings
     from hangscope.facts.collect import collect_facts
     from hangscope.facts.coverage import coverage
+    from hangscope.facts.last_words import last_words
 
     known = tuple(collect_facts(job) if facts is None else facts)
     base = load_checked_rules(rules) if rules else load_rules_about(frozenset(fact.kind for fact in known))
     world = World(job.world_size, {rank: process.host for rank, process in job.ranks.items() if process.host})
     findings = evaluate(base, known, job.versions, without_nccl=job.without_nccl, world=world)
     clocks = job.clocks if len(job.hosts) > 1 else None
-    return choose_verdict(findings, base, gaps=Gaps(coverage(job), job.lost_tails, clocks))
+    gaps = Gaps(coverage(job), job.lost_tails, clocks)
+    return choose_verdict(findings, base, gaps=gaps, fallback=no_findings(last_words(job)))
 
 
 def diagnose_attempts(job: Job, rules: Sequence[str | Path] = ()) -> tuple[AttemptResult, ...]:

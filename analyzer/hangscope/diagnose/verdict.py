@@ -10,7 +10,7 @@ from hangscope.diagnose.causality import behind, explain
 from hangscope.diagnose.confidence import Gaps, confidence_of, is_order_sure
 from hangscope.diagnose.nodes import DIRECT_TIER, MACHINE_TIER, TIERS, Node, merge
 from hangscope.diagnose.rule import Rule
-from hangscope.model import Consequence, Finding, Remedy, Role
+from hangscope.model import Consequence, Evidence, Finding, Remedy, Role
 
 _NOTE = "note"
 
@@ -95,8 +95,12 @@ def choose_verdict(
     return Diagnosis(findings_out[0], findings_out, tuple(sorted(edges, key=lambda edge: (edge.cause, edge.effect))))
 
 
-def no_findings() -> Finding:
-    """The verdict when no rule has anything to say."""
+def no_findings(evidence: tuple[Evidence, ...] = ()) -> Finding:
+    """The verdict when no rule has anything to say.
+
+    Args:
+        evidence: where the logs end.
+    """
     return Finding(
         cause=INSUFFICIENT_EVIDENCE,
         role=Role.CAUSE,
@@ -109,7 +113,7 @@ def no_findings() -> Finding:
         remedies=(
             Remedy("Collect the logs of every rank, and the stacks of those that hang.", "py-spy dump --pid PID"),
         ),
-        evidence=(),
+        evidence=evidence,
         rule="",
     )
 

@@ -12,6 +12,7 @@ from hangscope.report.printable import one_line
 from hangscope.report.spans import confidence_word, count_words, fold_numbers, rank_words, size_words
 from hangscope.report.story import says_nothing
 from hangscope.report.terminal.screen import Screen, columns
+from hangscope.report.terminal.summary import proof_word
 from hangscope.report.times import split_time
 from hangscope.sources.stamps import REFERENCE_YEAR
 
@@ -44,7 +45,7 @@ def show_proof(screen: Screen, report: Report) -> None:
     shown_already = len(evidence) == 1 and len(evidence[0].text) < screen.prose_width
     if not evidence or (shown_already and not screen.options.verbose):
         return
-    screen.heading("Proof")
+    screen.heading(proof_word(report.verdict))
     _show_evidence(screen, report.verdict, indent=1, most=len(evidence) if screen.options.verbose else _EVIDENCE)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.text import Text
 
-from hangscope.diagnose.catalogue import NO_FAULT_FOUND
+from hangscope.diagnose.catalogue import INSUFFICIENT_EVIDENCE, NO_FAULT_FOUND
 from hangscope.model import Finding, NextStep, Report, Role
 from hangscope.report.printable import one_line
 from hangscope.report.spans import confidence_word, count_words, fold_hosts, rank_words
@@ -12,6 +12,11 @@ from hangscope.report.terminal.screen import Screen, columns
 
 _STEPS_NOW = 3
 _STEP_INDENT = 4
+
+
+def proof_word(verdict: Finding) -> str:
+    """How the lines are headed that a verdict cites; of one that knows no reason they prove nothing."""
+    return "Seen" if verdict.cause == INSUFFICIENT_EVIDENCE else "Proof"
 
 
 def show_summary(screen: Screen, report: Report) -> None:
@@ -23,7 +28,7 @@ def show_summary(screen: Screen, report: Report) -> None:
         ("Who", _who(report)),
         ("Where", _where(report)),
         ("Why", screen.words(verdict.explanation)),
-        ("Proof", _proof(screen, verdict)),
+        (proof_word(verdict), _proof(screen, verdict)),
     ):
         if answer is not None:
             table.add_row(Text(label, style="bold"), answer)
