@@ -197,5 +197,5 @@ def test_where_nothing_tells_a_reason_the_last_line_of_each_rank_is_shown(tmp_pa
         (tmp_path / f"rank{rank}.log").write_text(f"{said}epoch 1\nsaved shard {rank}\n")
     verdict = api.analyze(tmp_path).verdict
     assert (verdict.cause, verdict.rule) == ("insufficient-evidence", "")
-    shown = [(evidence.location.file, evidence.location.line, evidence.why) for evidence in verdict.evidence]
+    shown = [(evidence.at.file, evidence.at.line, evidence.why) for evidence in verdict.evidence]
     assert shown == [(f"rank{rank}.log", 3, f"the last line of rank {rank}") for rank in range(2)]
