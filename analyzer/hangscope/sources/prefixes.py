@@ -178,7 +178,7 @@ _ISO_RULES: tuple[tuple[re.Pattern[str], Handler], ...] = (
     (re.compile(_ISO + r" (?:stdout|stderr) (?P<part>[FP])(?: |$)"), _cri),
     # a collector's table: time, bar, text; or a time with a zone that touches the text
     (re.compile(r" {0,4}\| " + _ISO + r"(?: *\| | )?"), _time),
-    (re.compile(r" ?" + _DATE + r"[T _]" + _CLOCK + r"(?P<zone>Z|[+-]\d\d:?\d\d)(?: *\| |[ \t]|(?=\S)|$)"), _time),
+    (re.compile(r" ?" + _DATE + r"[T _]" + _CLOCK + r"(?P<zone>Z|[+-]\d\d:?\d\d)(?: *\| |:?[ \t]|(?=\S)|$)"), _time),
     (re.compile(r" ?" + _ISO + r"(?: *\| |[ \t]|$)"), _time),
 )
 # journalctl -o short-iso: the time came off, host and program are left
