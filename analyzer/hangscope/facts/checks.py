@@ -73,8 +73,9 @@ def _fingerprints(job: Job) -> Iterator[Fact]:
             odd = tuple(r for r in said if r == 0 and said[r] in MAIN_ONLY) or odd
         yield _mismatch(kind, calls, odd, lines, events, tie=tie)
         return
-    if len(calls) == 1:
-        rank, call = next(iter(calls.items()))
+    named = {rank: call for rank, call in calls.items() if call.op}
+    if len(calls) == len(named) == 1:
+        rank, call = next(iter(named.items()))
         kind = _kind_of_aspects(events[0])
         yield Fact(
             kind,
