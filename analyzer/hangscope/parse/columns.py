@@ -160,19 +160,32 @@ class CallColumns:
         if times is not None:
             self._times = array("d", [times[row] for row in order])
 
+    @classmethod
+    def restored(
+        cls,
+        writers: list[WriterKey],
+        ops: list[str],
+        devices: dict[WriterKey, int],
+        shapes: list[CallShape],
+        rows: tuple[array[int], array[int], array[int], array[float] | None],
+    ) -> CallColumns:
+        """Columns put together from their parts; of the rows: shape, opCount, line and time."""
+        columns = cls()
+        columns.writers, columns.ops, columns.devices, columns.shapes = writers, ops, devices, shapes
+        columns.shape, columns.op_count, columns.line, columns._times = rows
+        return columns
+
     def after(self, line: int) -> CallColumns:
         """The rows of lines behind this one, as columns of their own."""
         return self.between(line, None)
 
     def between(self, line: int, last: int | None) -> CallColumns:
         """The rows of lines behind one and up to another (None: to the end), as columns of their own."""
-        part = CallColumns()
-        part.writers, part.ops, part.devices, part.shapes = self.writers, self.ops, self.devices, self.shapes
         start = bisect.bisect_right(self.line, line)
         end = len(self.line) if last is None else bisect.bisect_right(self.line, last)
-        part.shape, part.op_count, part.line = self.shape[start:end], self.op_count[start:end], self.line[start:end]
-        part._times = None if self.times is None else self.times[start:end]
-        return part
+        times = None if self.times is None else self.times[start:end]
+        rows = (self.shape[start:end], self.op_count[start:end], self.line[start:end], times)
+        return CallColumns.restored(self.writers, self.ops, self.devices, self.shapes, rows)
 
     def op_code(self, call: str) -> int:
         """Index of an operation in `ops`, made when new."""
