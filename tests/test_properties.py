@@ -69,7 +69,7 @@ def files_of(case: Case) -> dict[str, bytes]:
 
 def turned_around(case: Case, verdict: Finding) -> bool:
     """A confident cause that the whole evidence does not allow."""
-    true = {case.cause, *case.accept, *SHALLOWER.get(case.cause, set()), "insufficient-evidence"}
+    true = {case.cause, *case.accept, "insufficient-evidence"}
     if verdict.cause in true:
         return False
     return verdict.role is Role.CAUSE and verdict.confidence >= CONFIDENT
