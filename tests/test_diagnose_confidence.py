@@ -47,6 +47,14 @@ def test_order_that_no_clock_vouches_for_lowers_confidence() -> None:
     assert _said(_oom(100), _disk(None)) == ("oom", 0.64)
 
 
+def test_doubt_about_the_order_is_said() -> None:
+    first = choose_verdict([_oom(100), _disk(103)], RULES, gaps=MANY_HOSTS).verdict
+    assert first.explanation == (
+        "Whether it came before disk-full on node02 is not certain: by the logs' clocks they are 3.0 s apart."
+    )
+    assert choose_verdict([_oom(100), _disk(160)], RULES, gaps=MANY_HOSTS).verdict.explanation == ""
+
+
 def test_which_of_two_ranks_failed_first_needs_clocks_too() -> None:
     first, second = _oom(100), make_finding("oom-too", OOM, ranks=(9,), hosts=("node02",), time=102)
     assert _said(first, second) == ("oom", 0.68)

@@ -82,10 +82,13 @@ def choose_verdict(
     for effect in order:
         for cause in causes_of[effect]:
             effects[cause].append(effect)
+    lacks = gaps or Gaps()
+    unsure = {number: _unsure_order(number, nodes, roots, causes_of, lacks) for number in order}
     findings_out = tuple(
         replace(
             nodes[number].finding,
-            confidence=_confidence(number, nodes, roots, causes_of, gaps or Gaps()),
+            confidence=_confidence(number, nodes, roots, lacks, order_unsure=bool(unsure[number])),
+            explanation=_with_doubt(nodes[number].finding, unsure[number]),
             explained_by=_explained_by(number, nodes, causes_of, position),
             explains=tuple(_consequence(nodes[number], nodes[effect]) for effect in effects[number]),
         )
@@ -185,15 +188,34 @@ def _consequence(cause: Node, effect: Node) -> Consequence:
     return Consequence(found.cause, found.rule, found.ranks or found.affected_ranks, delay_s)
 
 
-def _confidence(
+def _unsure_order(
     number: int, nodes: Sequence[Node], roots: Sequence[int], causes_of: Sequence[set[int]], gaps: Gaps
-) -> float:
+) -> list[Finding]:
+    """Those that only the time puts before or behind this one, by less than the clocks of their hosts vouch for."""
     node = nodes[number]
     rivals = [nodes[other] for other in roots if other != number] if number in roots else []
+    equals = [other for other in rivals if _rank_of(other) == _rank_of(node) and other.tier == node.tier]
     # of two that explain each other, the time may have decided which is the cause
     turned = [nodes[effect] for effect, found in enumerate(causes_of) if number in found]
     turned = [other for other in turned if node.finding.cause in other.explains and other.weight == node.weight]
-    equals = [other for other in rivals if _rank_of(other) == _rank_of(node) and other.tier == node.tier]
+    others = [other.finding for other in (*equals, *turned)]
+    return [other for other in others if not is_order_sure(node.finding, other, gaps.clocks)]
+
+
+def _with_doubt(finding: Finding, others: Sequence[Finding]) -> str:
+    """The explanation, and which other finding may have come first all the same."""
+    if not others or finding.time is None:
+        return finding.explanation
+    other = others[0]
+    apart_s = abs((other.time or 0.0) - finding.time)
+    where = f" on {', '.join(other.hosts)}" if other.hosts else ""
+    doubt = f"Whether it came before {other.cause}{where} is not certain"
+    return f"{finding.explanation} {doubt}: by the logs' clocks they are {apart_s:.1f} s apart.".strip()
+
+
+def _confidence(number: int, nodes: Sequence[Node], roots: Sequence[int], gaps: Gaps, *, order_unsure: bool) -> float:
+    node = nodes[number]
+    rivals = [nodes[other] for other in roots if other != number] if number in roots else []
     return confidence_of(
         node.finding,
         gaps,
@@ -201,7 +223,7 @@ def _confidence(
         machine=node.tier <= MACHINE_TIER,
         # a fault that came long after this one does not put it in doubt
         contradicted=any(_conflicts(node, other) and not _comes_after(other, node) for other in rivals),
-        order_unsure=not all(is_order_sure(node.finding, other.finding, gaps.clocks) for other in (*equals, *turned)),
+        order_unsure=order_unsure,
     )
 
 
