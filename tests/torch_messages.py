@@ -151,6 +151,9 @@ ANSWERS: tuple[Answer, ...] = (
     Answer(r"EmptyDir volume", ("disk-full", "shm-exhausted"), "by the name of the volume"),
     Answer(r"FailedMount", ("rank-never-started",), "the pod does not start"),
     Answer(r"Failed to send RPC to coordination service", ("exited-early",), "the coordinator left"),
+    Answer(r"^Waiting in store based barrier", (), "printed every ten seconds; once says nothing yet"),
+    Answer(r"(?:Engine core|WorkerProc) initialization failed", (), "its root cause stands above, as it says"),
+    Answer(r"^Worker proc", ("python-exception", "rank-vanished"), "whether it crashed is not shown"),
     Answer(r"cuDNN error", ("cuda-error", "gpu-out-of-memory"), "by its status"),
 )
 
