@@ -129,3 +129,9 @@ _TEXT = st.text(alphabet="GPUECRrorsVolatile:|%W/ \t0123456789.,-", max_size=80)
 def test_any_lines_of_nvidia_smi_are_read(lines: list[str]) -> None:
     for head in (GPU, "index, power.draw [W]", "|   1  X  On  |   00000000:3B:00.0 Off |  2 |", "GPU 0: X (UUID: G)"):
         assert parse([head, *lines]).record.error is None
+
+
+def test_the_part_on_the_fabric_is_read_without_its_gpu() -> None:
+    lines = ["    Fabric", "        State : In Progress", "        Status : N/A", "node01: step 3 : In Progress"]
+    found = [e for e in parse(lines, "a.log").events if e.kind == "smi_problem"]
+    assert [(e.fields["problem"], e.fields["bus"], e.line.number) for e in found] == [("fabric-not-ready", None, 2)]

@@ -32,6 +32,7 @@ _CUDA_KINDS = (
     "cuda_unknown_error",
     "cuda_launch_failed",
     "cuda_illegal_access",
+    "cuda_invalid_device",
 )
 _PLACES = {
     "transport/nvls": "nvls",

@@ -6,7 +6,7 @@ import re
 
 from hangscope.model import Event, Line, Value
 
-BEGINS = r"GPU (?:[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f]\s*$|\d{1,3}: [^:]*\(UUID:)"
+BEGINS = r"GPU (?:[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f]\s*$|\d{1,3}: [^:]*\(UUID:)|Fabric\s*$"
 
 _GPU = re.compile(r"GPU ([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f])\s*$")
 _NAMED = re.compile(r"GPU (\d{1,3}): ([^:]{0,80}?)\s*\(UUID:")
@@ -19,20 +19,22 @@ _MOST_PROCESSES = 64
 
 
 def open_block(line: Line, text: str) -> GpuReport | LinkStates | None:
-    """The report of the GPU that this line names."""
+    """The report of the GPU that this line names, or its part on the fabric, cut out without the name."""
     if found := _GPU.match(text):
         return GpuReport(line, found[1])
     if found := _NAMED.match(text):
         return LinkStates(line, int(found[1]), found[2])
+    if text.strip() == "Fabric":
+        return FabricPart(line, None, text)
     return None
 
 
 class GpuReport:
     """The report of one GPU; indentation tells what belongs to what."""
 
-    def __init__(self, line: Line, bus: str) -> None:
+    def __init__(self, line: Line, bus: str | None) -> None:
         self._line = line
-        self._fields: dict[str, Value] = {"bus": bus.lower()}
+        self._fields: dict[str, Value] = {"bus": bus.lower() if bus else None}
         self._path: list[tuple[int, str]] = []
         self._pids: list[int] = []
         self._unreadable = False
@@ -118,6 +120,28 @@ def _fabric(name: str, value: str) -> str | None:
     if name == "State" and value in ("In Progress", "Not Started"):
         return "fabric-not-ready"
     return "fabric-not-ready" if name == "Status" and value not in ("Success", "N/A") else None
+
+
+class FabricPart(GpuReport):
+    """What a GPU's report says of the fabric, where only that was kept."""
+
+    def __init__(self, line: Line, bus: str | None, text: str) -> None:
+        super().__init__(line, bus)
+        self._depth = _depth(text)
+        self._path.append((self._depth, "Fabric"))
+
+    def feed(self, line: Line, text: str) -> list[Event] | None:
+        """Lines further in than the heading belong to it."""
+        return super().feed(line, text) if _depth(text) > self._depth else None
+
+    def end(self) -> list[Event]:
+        """Of the GPU itself nothing is known."""
+        return []
+
+
+def _depth(text: str) -> int:
+    shown = text.expandtabs()
+    return len(shown) - len(shown.lstrip())
 
 
 class LinkStates:
