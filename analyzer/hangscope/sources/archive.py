@@ -5,16 +5,18 @@ from __future__ import annotations
 import io
 import os
 import tarfile
+import threading
 import zipfile
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import IO
 
 from hangscope.sources.container import ContainerError, Limits, decompressed
 from hangscope.sources.sniff import SNIFF_BYTES, is_zip
+from hangscope.sources.storage import SMALL_CHUNK, open_path, stamp
 from hangscope.sources.streams import buffered
+from hangscope.sources.urls import is_url
 
 _DAMAGE = (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError)
 _ENCRYPTED = 1
@@ -45,7 +47,7 @@ def list_members(path: str, limits: Limits) -> list[Member]:
     Raises:
         ContainerError: damaged, too many members, too large, or compressed too well to be true.
     """
-    bound = limits.bound(Path(path).stat().st_size)
+    bound = limits.bound(stamp(path)[0])
     members: list[Member] = []
     total = 0
     try:
@@ -63,7 +65,7 @@ def list_members(path: str, limits: Limits) -> list[Member]:
 
 def open_member(path: str, index: int, limits: Limits) -> io.BufferedReader:
     """Opens one member as a stream, compression inside the archive taken off."""
-    with Path(path).open("rb") as file:
+    with open_path(path, SMALL_CHUNK) as file:
         zipped = is_zip(file.read(4))
     try:
         return _open_zipped(path, index, limits) if zipped else _open_tarred(path, index, limits)
@@ -80,8 +82,7 @@ def _list(path: str, limits: Limits) -> Iterator[Member]:
 
 
 def _open_archive(path: str, limits: Limits) -> io.BufferedReader:
-    file = Path(path).open("rb")  # noqa: SIM115 (the caller closes it)
-    return decompressed(file, Path(path).stat().st_size, limits)
+    return decompressed(open_path(path), stamp(path)[0], limits)
 
 
 def _list_tar(stream: io.BufferedReader, limits: Limits) -> Iterator[Member]:
@@ -102,7 +103,7 @@ def _next_entry(tar: tarfile.TarFile) -> tarfile.TarInfo | None:
 
 
 def _list_zip(path: str, limits: Limits) -> Iterator[Member]:
-    with zipfile.ZipFile(path) as archive:
+    with _open_zip(path) as archive:
         infos = archive.infolist()
         if _is_checkpoint([info.filename for info in infos]):
             raise ContainerError("not a log: a PyTorch checkpoint")
@@ -155,19 +156,36 @@ def _open_zipped(path: str, index: int, limits: Limits) -> io.BufferedReader:
     return decompressed(buffered(read, file.close), info.file_size, limits)
 
 
-# The archive of the last member that was opened: its directory is read once, not once a member. An open member keeps
-# the file open by itself. Processes must not share one: they would move each other's place in the file.
-_directories: dict[tuple[int, str, int, int], zipfile.ZipFile] = {}
+def _open_zip(path: str) -> zipfile.ZipFile:
+    return zipfile.ZipFile(open_path(path, SMALL_CHUNK, seekable=True) if is_url(path) else path)
+
+
+class _Kept(threading.local):
+    """What one thread keeps open between two members: workers of a cluster may read in several threads.
+
+    Attributes:
+        directories: the archive of the last member that was opened: its directory is read once, not once a member. An
+            open member keeps the file open by itself. Processes must not share one: they would move each other's place
+            in the file.
+        resting: the cursor left behind by the last member read. A worker takes members in order, so it passes through
+            the archive about once, though every member is opened on its own.
+    """
+
+    def __init__(self) -> None:
+        self.directories: dict[tuple[object, ...], zipfile.ZipFile] = {}
+        self.resting: list[_Cursor] = []
+
+
+_kept = _Kept()
 
 
 def _directory(path: str) -> zipfile.ZipFile:
-    status = Path(path).stat()
-    key = (os.getpid(), path, status.st_size, status.st_mtime_ns)
-    if key not in _directories:
-        while _directories:
-            _directories.popitem()[1].close()
-        _directories[key] = zipfile.ZipFile(path)
-    return _directories[key]
+    key = (os.getpid(), path, *stamp(path))
+    if key not in _kept.directories:
+        while _kept.directories:
+            _kept.directories.popitem()[1].close()
+        _kept.directories[key] = _open_zip(path)
+    return _kept.directories[key]
 
 
 class _Cursor:
@@ -197,13 +215,8 @@ class _Cursor:
         self._stream.close()
 
 
-# The cursor left behind by the last member read. A worker takes members in order, so it passes through the
-# archive about once, though every member is opened on its own.
-_resting: list[_Cursor] = []
-
-
 def _open_tarred(path: str, index: int, limits: Limits) -> io.BufferedReader:
-    cursor = _resting.pop() if _resting else None
+    cursor = _kept.resting.pop() if _kept.resting else None
     if cursor is not None and (cursor.path != path or cursor.position > index):
         cursor.close()
         cursor = None
@@ -228,6 +241,6 @@ def _open_tarred(path: str, index: int, limits: Limits) -> io.BufferedReader:
 
 
 def _rest(cursor: _Cursor) -> None:
-    while _resting:
-        _resting.pop().close()
-    _resting.append(cursor)
+    while _kept.resting:
+        _kept.resting.pop().close()
+    _kept.resting.append(cursor)

@@ -7,18 +7,24 @@ import os
 import posixpath
 import re
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 
 from hangscope.errors import InputError
 from hangscope.model import SourceRecord
-from hangscope.sources.archive import list_members
+from hangscope.sources.archive import Member, list_members
 from hangscope.sources.container import ContainerError, Limits
 from hangscope.sources.inputs import STDIN_PATH, Input
+from hangscope.sources.remote import RemoteFile, each, find_remote, is_pattern
 from hangscope.sources.sniff import SNIFF_BYTES, describe_error, is_archive, sniff_bytes
+from hangscope.sources.storage import SMALL_CHUNK
+from hangscope.sources.urls import is_url, local_path, shown
 
-__all__ = ["STDIN_NAME", "Input", "Limits", "discover"]
+__all__ = ["STDIN_NAME", "Input", "Limits", "ListMembers", "discover"]
+
+ListMembers = Callable[[str, Limits], list[Member]]
+"""Lists the files of an archive, as `list_members` does."""
 
 STDIN_NAME = "<stdin>"
 # a shell's <(command): the other end is already writing, so opening it cannot block
@@ -34,13 +40,20 @@ class _Place:
     name: str
 
 
-def discover(paths: Sequence[str], limits: Limits | None = None) -> tuple[list[Input], list[SourceRecord]]:
+def discover(
+    paths: Sequence[str], limits: Limits | None = None, members: ListMembers = list_members
+) -> tuple[list[Input], list[SourceRecord]]:
     """The inputs behind `paths`, in order, and a record of everything that cannot be analyzed.
 
+    Args:
+        paths: files, folders, globs, archives or URLs of these; ``-`` is standard input.
+        limits: how far to follow compressed data.
+        members: lists an archive, here or where the archive is nearer.
+
     Raises:
-        InputError: nothing at all is readable.
+        InputError: nothing at all is readable, or a URL cannot be had.
     """
-    finder = _Finder(limits or Limits())
+    finder = _Finder(limits or Limits(), members)
     for path in paths:
         finder.add(path)
     if not finder.inputs and not finder.has_content_records:
@@ -54,7 +67,8 @@ def _nothing(paths: Sequence[str], records: Sequence[SourceRecord]) -> InputErro
         return InputError("no path was given", advice)
     reasons = [f"{record.file}: {record.error}" for record in records[:3]]
     if not reasons:
-        return InputError(f"nothing to read in {', '.join(paths)}", "The folder holds no files; check the path.")
+        named = ", ".join(map(shown, paths))
+        return InputError(f"nothing to read in {named}", "The folder holds no files; check the path.")
     more = f" (and {len(records) - 3} more)" if len(records) > len(reasons) else ""
     return InputError("; ".join(reasons) + more, "Check the path and its permissions.")
 
@@ -62,13 +76,14 @@ def _nothing(paths: Sequence[str], records: Sequence[SourceRecord]) -> InputErro
 class _Finder:
     """The state of one discovery."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, members: ListMembers) -> None:
         self.inputs: list[Input] = []
         self.records: list[SourceRecord] = []
         self.has_content_records = False
         self._limits = limits
+        self._members = members
         self._names: set[str] = set()
-        self._seen: set[tuple[int, int]] = set()
+        self._seen: set[tuple[int, int] | str] = set()
 
     def add(self, path: str) -> None:
         """Takes one PATH as the user typed it."""
@@ -76,6 +91,10 @@ class _Finder:
             if not any(item.path == STDIN_PATH for item in self.inputs):
                 self._keep(Input(STDIN_NAME, path, 0, limits=self._limits, rereadable=False), path)
             return
+        if is_url(path):
+            self._add_url(path)
+            return
+        path = local_path(path)
         if os.path.lexists(path):
             self._add_existing(path)
             return
@@ -85,6 +104,29 @@ class _Finder:
             self._add_existing(match)
         if not matches:
             self._fail(path, "no file matches" if pattern else "no such file or folder")
+
+    def _add_url(self, url: str) -> None:
+        """Takes what is behind a URL: named, ordered and looked at as what lies on a disk."""
+        roots = find_remote(url)
+        for root in sorted(roots, key=lambda root: natural_key(root.shown)):
+            files = sorted(root.files, key=lambda file: natural_key(file.name))
+            places = [_Place(root.shown, file.url, file.name) for file in files]
+            self._make_distinct(places)
+            heads = each(self._head_of, files, concurrent=root.concurrent)
+            for place, file, head in zip(places, files, heads, strict=True):
+                if file.url not in self._seen:
+                    self._seen.add(file.url)
+                    self._add_headed(Input(place.name, file.url, file.size, limits=self._limits), place.root, head)
+        if not roots:
+            self._fail(shown(url), "no file matches" if is_pattern(url) else "no such file or folder")
+
+    def _head_of(self, file: RemoteFile) -> bytes | OSError | ValueError:
+        """The first bytes of a file behind a URL; what went wrong is a value, because others are asked meanwhile."""
+        try:
+            with Input(file.name, file.url, file.size, limits=self._limits).open(SMALL_CHUNK) as stream:
+                return stream.peek(SNIFF_BYTES)[:SNIFF_BYTES]
+        except (OSError, ValueError) as error:
+            return error
 
     def _add_existing(self, path: str) -> None:
         try:
@@ -148,15 +190,25 @@ class _Finder:
             self._seen.add(identity)
             with item.open() as stream:
                 head = stream.peek(SNIFF_BYTES)[:SNIFF_BYTES]
-            if is_archive(head):
-                self._add_archive(item, place.root)
-            else:
-                self._keep(replace(item, kind=sniff_bytes(head)), place.root, head)
         except (OSError, ValueError) as error:
             self._fail(place.name, _reason(error), size=item.size)
+            return
+        self._add_headed(item, place.root, head)
+
+    def _add_headed(self, item: Input, root: str, head: bytes | OSError | ValueError) -> None:
+        """Takes a file by its first bytes, or by the error that reading them gave."""
+        try:
+            if isinstance(head, OSError | ValueError):
+                raise head
+            if is_archive(head):
+                self._add_archive(item, root)
+            else:
+                self._keep(replace(item, kind=sniff_bytes(head)), root, head)
+        except (OSError, ValueError) as error:
+            self._fail(item.name, _reason(error), size=item.size)
 
     def _add_archive(self, archive: Input, root: str) -> None:
-        for member in list_members(archive.path, self._limits):
+        for member in self._members(archive.path, self._limits):
             # a name that climbs out of the archive is shown as if it did not
             shown = posixpath.normpath("/" + member.path.replace("\\", "/")).lstrip("/")
             name = f"{archive.name}/{shown}"

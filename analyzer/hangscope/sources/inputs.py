@@ -5,11 +5,11 @@ from __future__ import annotations
 import io
 import sys
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from hangscope.sources.archive import open_member
 from hangscope.sources.container import ContainerError, Limits, decompressed
 from hangscope.sources.sniff import Kind
+from hangscope.sources.storage import CHUNK, open_path
 from hangscope.sources.streams import buffered
 
 STDIN_PATH = "-"
@@ -21,7 +21,7 @@ class Input:
 
     Attributes:
         name: how the report names it.
-        path: where it lies ("-" is standard input); for a member, its archive.
+        path: where it lies, a path or URL ("-" is standard input); for a member, its archive.
         size: bytes on disk, or of the archive member; 0 when unknown.
         kind: what it holds; None when nobody could look yet (standard input, pipes).
         member: position in the archive, None for a file of its own.
@@ -37,8 +37,12 @@ class Input:
     limits: Limits = field(default_factory=Limits)
     rereadable: bool = True
 
-    def open(self) -> io.BufferedReader:
-        """A stream of its decompressed bytes. Reading it may raise OSError (`ContainerError` for damage)."""
+    def open(self, chunk: int = CHUNK) -> io.BufferedReader:
+        """A stream of its decompressed bytes. Reading it may raise OSError (`ContainerError` for damage).
+
+        Args:
+            chunk: bytes to ask for at once of a file behind a URL.
+        """
         if self.member is not None:
             return open_member(self.path, self.member, self.limits)
         if self.path == STDIN_PATH:
@@ -49,8 +53,7 @@ class Input:
             stdin = sys.stdin.buffer
             read = stdin.read1 if isinstance(stdin, io.BufferedIOBase) else stdin.read
             return decompressed(buffered(read, _leave_open), 0, self.limits)
-        file = Path(self.path).open("rb")  # noqa: SIM115 (closed with the result)
-        return decompressed(file, self.size, self.limits)
+        return decompressed(open_path(self.path, chunk), self.size, self.limits)
 
 
 def _leave_open() -> None:
