@@ -108,10 +108,14 @@ class CallColumns:
 
     def append(self, shape: CallShape, op_count: int, line: int, time: float | None = None) -> None:
         """Adds one row."""
+        self.append_code(self.shape_code(shape), op_count, line, time)
+
+    def append_code(self, shape: int, op_count: int, line: int, time: float | None = None) -> None:
+        """Adds one row; the shape is given by its index in `shapes`."""
         if op_count > _INT32:
             self._widen()
         self._in_order = self._in_order and (not self.line or self.line[-1] <= line)
-        self.shape.append(self.shape_code(shape))
+        self.shape.append(shape)
         self.op_count.append(min(op_count, _INT64))
         self.line.append(line)
         if time is not None:

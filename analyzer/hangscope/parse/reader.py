@@ -95,13 +95,13 @@ class _Reader:
 
     # --- lines ------------------------------------------------------------------------------------------
 
-    def _take_block(self, block: bytes, first_line: int, end: int) -> Rest | None:
+    def _take_block(self, block: bytes, first_line: int, end: int) -> tuple[int, Rest] | None:
         """Takes the calls of a block."""
-        rest = self._calls.take_block(block, first_line)
-        if rest is not None:
-            self._lines = first_line + block.count(b"\n")
+        taken = self._calls.take_block(block, first_line)
+        if taken is not None:
+            self._lines = first_line + taken[0] - 1
             self._end = end
-        return rest
+        return taken
 
     def _take(self, raw: RawLine) -> None:
         self._lines = max(self._lines, raw.number)

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import BinaryIO, NamedTuple
 
-CHUNK = 1 << 19
+CHUNK = 1 << 20
 """Bytes read at once: enough that lines of a kind are many in it, few enough that memory does not matter."""
 MAX_TEXT = 1 << 16
 """How much of one line is kept, in bytes; the rest is read over."""
@@ -42,9 +42,9 @@ _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs
 
 Rest = Sequence[tuple[int, int, int]]
 """Lines of a block: index, start and end in it."""
-TakeBlock = Callable[[bytes, int, int], Rest | None]
-"""Given plain ASCII lines (without the last newline), the number of the first one, and the offset behind them: which
-lines are not taken? None when the block is not taken at all."""
+TakeBlock = Callable[[bytes, int, int], tuple[int, Rest] | None]
+"""Given whole lines (without the last newline), the number of the first one, and the offset behind them: how many lines
+are there, and which are not taken? None when the block is not taken at all."""
 
 
 class RawLine(NamedTuple):
@@ -77,8 +77,7 @@ def read_raw_lines(stream: BinaryIO, take_block: TakeBlock | None = None, sample
 
     Args:
         stream: what to read.
-        take_block: offered each run of whole, plain ASCII lines before they are split; lines that it takes are
-            not yielded.
+        take_block: offered each run of whole lines before they are split; lines that it takes are not yielded.
         sample: so many lines at least are yielded before the first block is offered.
     """
     number = 1
@@ -183,12 +182,12 @@ def _recode(first: bytes, stream: BinaryIO, encoding: str) -> Iterator[bytes]:
 
 def _block(block: bytes, number: int, offset: int, take_block: TakeBlock | None) -> tuple[int, Iterable[RawLine]]:
     """Whole lines (the newline of the last one taken off), their number first, cleaned together as far as possible."""
+    taken = None if take_block is None else take_block(block, number, offset + len(block) + 1)
+    if taken is not None:
+        return taken[0], _left_over(block, number, offset, taken[1])
     plain = len(block.translate(None, _CONTROLS)) == len(block)
     returns = False
     if plain and block.isascii():
-        rest = None if take_block is None else take_block(block, number, offset + len(block) + 1)
-        if rest is not None:
-            return block.count(b"\n") + 1, _left_over(block, number, offset, rest)
         texts = block.decode("ascii").split("\n")
         sizes = list(map(len, texts))
     else:
@@ -207,12 +206,11 @@ def _block(block: bytes, number: int, offset: int, take_block: TakeBlock | None)
 
 def _left_over(block: bytes, number: int, offset: int, rest: Rest) -> Iterator[RawLine]:
     for index, start, end in rest:
-        if end - start > MAX_TEXT:
-            long = _LongLine(number + index, offset + start)
-            yield from long.feed(block[start:end])
-            yield from long.finish(complete=True)
+        line = block[start:end]
+        if end - start <= MAX_TEXT and line.isascii() and (text := line.decode("ascii")).isprintable():
+            yield RawLine(number + index, offset + start, text, offset + end + 1)
         else:
-            yield RawLine(number + index, offset + start, block[start:end].decode("ascii"), offset + end + 1)
+            yield from _block(line, number + index, offset + start, None)[1]
 
 
 def _cleaned(block: bytes, *, plain: bool) -> str:
