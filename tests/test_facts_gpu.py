@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 
@@ -9,8 +10,11 @@ import pytest
 
 from hangscope.api import analyze_text
 from hangscope.diagnose.catalogue import causes
+from hangscope.facts import gpu
 from hangscope.facts.codes import xid as codes
 from hangscope.facts.codes.xid import recovery_step, sxid_meaning, xid_meaning
+from hangscope.resources import grammars_dir
+from nccl_logs import job_of
 
 TABLE = tomllib.loads(Path(codes.__file__).with_name("xid.toml").read_text(encoding="utf-8"))
 KERNEL = "[Fri Mar  3 04:23:22 2023] NVRM: Xid (PCI:0000:61:00): {}\n"
@@ -127,3 +131,27 @@ def test_a_fault_of_a_kernel_follows_the_program_or_the_gpu(others: list[tuple[s
     ]
     assert words in finding.explanation
     assert ("speaks for" in finding.explanation) is bool(words)
+
+
+def test_every_error_of_the_runtime_is_a_gpu_error() -> None:
+    text = (grammars_dir() / "cuda.lark").read_text(encoding="utf-8")
+    kinds = set(re.findall(r"-> (cuda_\w+)", text))
+    samples = dict(re.findall(r"^// match (cuda_\w+): (.*) => ", text, re.MULTILINE))
+    assert samples.keys() == kinds
+    for kind, line in samples.items():
+        errors = {fact.fields["error"] for fact in gpu.find(job_of({"job.log": line})) if fact.kind == "gpu_error"}
+        assert errors == {kind.removeprefix("cuda_")}, line
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "node01:7:7 [0] NCCL INFO cudaDriverVersion 12040",
+        "node01:7:7 [0] p2p.cc:9 NCCL WARN failed to open CUDA IPC handle : 11 invalid argument",
+        "node01:7:7 [0] proxy.cc:9 NCCL WARN [Proxy Service] Failed to set CUDA device 3",
+    ],
+)
+def test_what_nccl_says_of_cuda_is_no_gpu_error(line: str) -> None:
+    job = job_of({"job.log": line})
+    assert any(event.kind.startswith("cuda_") for event in job.events)
+    assert not list(gpu.find(job))

@@ -60,10 +60,6 @@ class EventIndex:
         """Whether any event is of one of these kinds."""
         return any(kind in self._by_kind for kind in kinds)
 
-    def kinds(self) -> tuple[str, ...]:
-        """The kinds that occur."""
-        return tuple(sorted(self._by_kind))
-
     def __iter__(self) -> Iterator[Event]:
         return iter(self.all)
 

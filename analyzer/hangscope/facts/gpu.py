@@ -42,13 +42,21 @@ KINDS = {
     "gpu_gone": FactKind(("bus", "how"), "The driver or nvidia-smi cannot reach a GPU any more."),
 }
 
+_ERRORS = (
+    *("after_fork", "device_assert", "driver_too_old", "ecc_error", "fabric_not_ready", "hardware_stack_error"),
+    *("illegal_access", "illegal_state", "invalid_device", "invalid_handle", "launch_failed", "launch_timeout"),
+    *("no_device", "no_kernel_image", "not_supported", "nvlink_error", "os_call_failed", "other_error"),
+    *("out_of_memory", "peer_access_unsupported", "unknown_error"),
+)
+"""Event kinds, without cuda_, that are errors of the runtime or driver; not what NCCL says of its own calls' ends."""
+
 _BUS_GONE, _MEMORY, _NVLINK, _HARDWARE = "gpu-fell-off-bus", "gpu-memory-fault", "nvlink-error", "gpu-hardware-error"
 
 _PREVIOUS = re.compile(r"previous Xid (\d+)")
 _TELLING = re.compile(r"Warp Exception|MMU Fault|faulted @|[Ff]atal|link \d|DBE|RPC|Out Of Range|Illegal")
-# What a lost GPU or link brings about on others: GSP time-outs, switch errors, link errors.
 _RECOVERY_CHANGED = 154
 _ACCESS = "cuda-illegal-access"
+# What a lost GPU or link brings about on others: GSP time-outs, switch errors, link errors.
 _FOLLOWERS = {_BUS_GONE: (_NVLINK, _HARDWARE), _NVLINK: (_HARDWARE,), _MEMORY: (_HARDWARE,)}
 
 
@@ -85,13 +93,16 @@ def find(job: Job) -> Iterator[Fact]:
 
 def _full_memories(job: Job) -> Iterator[Fact]:
     """Failed allocations; the rank is taken from the exception on the same line, else from the GPU's index."""
+    failed = job.events.of("gpu_allocation_failed")
+    if not failed:
+        return
     raised = {
         (fact.evidence[0].at.file, fact.evidence[0].at.line): fact.ranks
         for fact in exceptions.find(job)
         if fact.evidence and fact.ranks
     }
     who = RankFinder(job)
-    for event in job.events.of("gpu_allocation_failed"):
+    for event in failed:
         rank = who.rank_of(event)
         ranks = raised.get((event.line.file, event.line.number), ()) if rank is None else (rank,)
         gpu = event.fields.get("gpu")
@@ -111,7 +122,7 @@ def _full_memories(job: Job) -> Iterator[Fact]:
 def _cuda_errors(job: Job) -> Iterator[Fact]:
     """What programs print of CUDA errors, with the rank where it can be told."""
     who = RankFinder(job)
-    for event in job.events.of(*(kind for kind in job.events.kinds() if kind.startswith("cuda_"))):
+    for event in job.events.of(*(f"cuda_{error}" for error in _ERRORS)):
         rank = who.rank_of(event)
         yield Fact(
             "gpu_error",
