@@ -149,6 +149,23 @@ def common_releases(product: str, found: Iterable[tuple[Process, Inferred]]) -> 
     return _unite(product, clues) if clues else None
 
 
+def group_by_release(found: Iterable[tuple[Process, Inferred]]) -> list[list[tuple[Process, Inferred]]]:
+    """Processes put together as long as a release fits all of a set, as `infer_releases` gives them for one product."""
+    groups: list[list[tuple[Process, Inferred]]] = []
+    common: list[int] = []
+    # exact ones first: a wide range fits several sets, and belongs to the first of them
+    for member in sorted(found, key=lambda one: (len(one[1].releases), one[0].rank or 0)):
+        mask = member[1].mask
+        home = next((number for number, shared in enumerate(common) if shared & mask), None)
+        if home is None:
+            groups.append([member])
+            common.append(mask)
+        else:
+            groups[home].append(member)
+            common[home] &= mask
+    return groups
+
+
 def _unite(product: str, clues: Iterable[_Clue]) -> Inferred | None:
     table = _table(product)
     mask = table.everything

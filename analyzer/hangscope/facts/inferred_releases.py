@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hangscope.align.job import Job
-from hangscope.align.process import Process
-from hangscope.align.releases import common_releases
-from hangscope.align.versions import Inferred
+from hangscope.align.releases import common_releases, group_by_release
 from hangscope.facts import FactKind
 from hangscope.facts.majority import hosts_of, ranks_of
 from hangscope.model import Fact
@@ -23,13 +21,11 @@ KINDS = {
     ),
 }
 
-_Members = list[tuple[Process, Inferred]]
-
 
 def find(job: Job) -> Iterator[Fact]:
     """One fact for each product and set of ranks whose releases have none in common with those of the most."""
     for product, found in sorted(job.releases.items()):
-        groups = _groups([(process, inferred) for process, inferred in found if process.rank is not None])
+        groups = group_by_release((process, own) for process, own in found if process.rank is not None)
         if len(groups) < 2:
             continue
         expected, *odd = sorted(groups, key=lambda group: (-len(group), min(ranks_of([p for p, _ in group]))))
@@ -48,20 +44,3 @@ def find(job: Job) -> Iterator[Fact]:
                 affected=ranks_of(rest),
                 evidence=(*own.evidence[:2], *most.evidence[:2]),
             )
-
-
-def _groups(members: _Members) -> list[_Members]:
-    """Ranks put together as long as a release fits all of them."""
-    groups: list[_Members] = []
-    masks: list[int] = []
-    # exact ones first: a wide range fits several groups, and belongs to the first of them
-    for member in sorted(members, key=lambda member: (len(member[1].releases), member[0].rank or 0)):
-        mask = member[1].mask
-        home = next((number for number, common in enumerate(masks) if common & mask), None)
-        if home is None:
-            groups.append([member])
-            masks.append(mask)
-        else:
-            groups[home].append(member)
-            masks[home] &= mask
-    return groups

@@ -7,9 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from hangscope.align.job import Job
-from hangscope.align.process import Process
-from hangscope.align.releases import common_releases
-from hangscope.align.versions import Inferred
+from hangscope.align.releases import common_releases, group_by_release
 from hangscope.facts.comparisons.said import Holders, Said, compared
 from hangscope.facts.nccl_releases import release_groups
 from hangscope.model import Comparison, Evidence
@@ -73,16 +71,8 @@ def _stated(holders: Holders, aspect: str) -> list[Said]:
 
 def _inferred(holders: Holders) -> list[Said]:
     """Where no line states a version: what each process can be of, put together while releases have one in common."""
-    groups: list[list[tuple[Process, Inferred]]] = []
-    # exact ones first: a wide range fits several groups, and belongs to the first of them
-    for member in sorted(holders.job.releases["torch"], key=lambda one: (len(one[1].releases), one[0].rank or 0)):
-        home = next((group for group in groups if common_releases("torch", [*group, member]) is not None), None)
-        if home is None:
-            groups.append([member])
-        else:
-            home.append(member)
     said = []
-    for group in groups:
+    for group in group_by_release(holders.job.releases["torch"]):
         common = common_releases("torch", group)
         for process, own in group:
             text = f"{common or own} (inferred)"
