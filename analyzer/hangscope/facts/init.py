@@ -13,7 +13,15 @@ from hangscope.align.job import Job
 from hangscope.align.process import Process
 from hangscope.facts import FactKind
 from hangscope.facts.collect import evidence_of
-from hangscope.facts.init_stages import NAMES, WAITING_FOR, Init, Stage, Stand, unfinished_inits
+from hangscope.facts.init_stages import (
+    NAMES,
+    WAITING_FOR,
+    Init,
+    Stage,
+    Stand,
+    start_precedes_bootstrap,
+    unfinished_inits,
+)
 from hangscope.model import Evidence, Fact, Line, Value
 from hangscope.ranges import count_off
 
@@ -45,20 +53,21 @@ _FEWEST_PEERS = 2
 
 def find(job: Job) -> Iterator[Fact]:
     """Facts about each communicator that was begun and not completed, and about processes that wait before that."""
+    inits = unfinished_inits(job)
     for group in job.groups:
         begun = [m for m in group.members if m.start is not None]
         if begun and not any(m.complete for m in group.members):
-            yield from _unfinished(job, group, begun)
+            yield from _unfinished(job, group, begun, inits)
         elif begun and any(m.complete is None for m in begun):
             yield _partly(group, begun)
     waiting = [p for p in job.processes if _waits_in_bootstrap(p)]
     if waiting and not any(m.start or m.complete for m in job.communicators):
         yield _silent(waiting)
-    for init in unfinished_inits(job):
+    for init in inits:
         yield from _behind(init)
 
 
-def _unfinished(job: Job, group: Group, begun: list[Communicator]) -> Iterator[Fact]:
+def _unfinished(job: Job, group: Group, begun: list[Communicator], inits: Sequence[Init]) -> Iterator[Fact]:
     came = group.ranks()
     missing = group.missing_group_ranks
     is_world = group.size == job.world_size
@@ -77,9 +86,9 @@ def _unfinished(job: Job, group: Group, begun: list[Communicator]) -> Iterator[F
         "size": group.size,
         "group_name": group.name,
     }
-    if not absent or not _starts_before_bootstrap(job, begun):
+    if not absent or not start_precedes_bootstrap(job, (m.process for m in begun)):
         del fields["absent"]
-        yield Fact("init_stuck", fields | _where(job, group), (), (), group.name, came, None, evidence)
+        yield Fact("init_stuck", fields | _where(group, inits), (), (), group.name, came, None, evidence)
         return
     chosen = (_waiting(m.process) for m in begun[:4])
     last = tuple(line for line in chosen if line is not None)
@@ -97,19 +106,9 @@ def _failed_since(member: Communicator) -> bool:
     )
 
 
-def _starts_before_bootstrap(job: Job, begun: list[Communicator]) -> bool:
-    """Whether START stands before the bootstrap; where it stands behind it (2.18.3 to 2.22), all ranks have come.
-
-    2.18.3 to 2.20.5 do not name the API; 2.21 and 2.22 do, as later releases do.
-    """
-    named = any(m.start is not None and "ncclComm" in m.start.text for m in begun)
-    versions = [str(event.fields.get("version", "")) for event in job.events.of("nccl_version")]
-    return named and not any(version.startswith(("2.18", "2.19", "2.20", "2.21", "2.22")) for version in versions)
-
-
-def _where(job: Job, group: Group) -> dict[str, Value]:
+def _where(group: Group, inits: Sequence[Init]) -> dict[str, Value]:
     """Where those stand who began an init: the step, when it is one, and what NCCL waits for there."""
-    stands = next((init.stands for init in unfinished_inits(job) if init.group is group), ())
+    stands = next((init.stands for init in inits if init.group is group), ())
     stages = {stand.stage for stand in stands}
     if not stages:
         return {}

@@ -8,7 +8,7 @@ connect at init; others connect at the first call.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from hangscope.align.groups import Communicator, Group
@@ -106,7 +106,8 @@ def unfinished_inits(job: Job) -> list[Init]:
 
     Processes that have not begun any communicator count as in the init of the world, when that is unfinished.
     """
-    waiting = [p for p in job.processes if not _has_communicator(job, p) and _early(job, p) is not None]
+    inside = {id(comm.process) for comm in job.communicators}
+    waiting = [stand for p in job.processes if id(p) not in inside and (stand := _early(job, p)) is not None]
     found = []
     for group in job.groups:
         begun = [m for m in group.members if m.start is not None]
@@ -114,12 +115,20 @@ def unfinished_inits(job: Job) -> list[Init]:
             continue
         stands = [stand for m in begun if (stand := _in_group(job, m)) is not None]
         if group.size == job.world_size or job.world_size is None:
-            stands += _named([stand for p in waiting if (stand := _early(job, p)) is not None], group)
+            stands += _named(waiting, group)
         found.append(Init(group, group.name, _ordered(stands)))
     if not job.communicators and waiting:
-        stands = [stand for p in waiting if (stand := _early(job, p)) is not None]
-        found.append(Init(None, "the first communicator", _ordered(stands)))
+        found.append(Init(None, "the first communicator", _ordered(waiting)))
     return sorted(found, key=lambda init: -len(init.stands))
+
+
+def start_precedes_bootstrap(job: Job, processes: Iterable[Process]) -> bool:
+    """Whether these processes print Init START before the bootstrap (2.23 and later); False when nothing tells.
+
+    Where it stands behind the bootstrap (2.18.3 to 2.22), every rank has come when one prints it.
+    """
+    told = {_starts_first(job, process) for process in processes}
+    return True in told and False not in told
 
 
 def _named(early: list[Stand], group: Group) -> list[Stand]:
@@ -133,10 +142,6 @@ def _named(early: list[Stand], group: Group) -> list[Stand]:
 
 def _ordered(stands: list[Stand]) -> tuple[Stand, ...]:
     return tuple(sorted(stands, key=lambda s: (s.rank is None, s.rank or 0, s.process.host or "", s.process.files)))
-
-
-def _has_communicator(job: Job, process: Process) -> bool:
-    return any(comm.process is process for comm in job.communicators)
 
 
 def _early(job: Job, process: Process) -> Stand | None:
@@ -161,7 +166,7 @@ def _in_group(job: Job, member: Communicator) -> Stand | None:
     start = next((e for e in events if e.line is member.start), None)
     if start is None:
         return None
-    stage, shown = (Stage.BEGUN if _starts_first(job, process) else Stage.BOOTSTRAPPED), start
+    stage, shown = (Stage.BOOTSTRAPPED if _starts_first(job, process) is False else Stage.BEGUN), start
     for event in _until_next(events):
         if _OF_KIND.get(event.kind, Stage.LOADED) > stage:
             stage, shown = _OF_KIND[event.kind], event
@@ -176,12 +181,12 @@ def _until_next(events: Iterator[Event]) -> Iterator[Event]:
         yield event
 
 
-def _starts_first(job: Job, process: Process) -> bool:
-    """Whether Init START comes before the bootstrap in the release of this process (2.23 and later)."""
+def _starts_first(job: Job, process: Process) -> bool | None:
+    """Whether Init START comes before the bootstrap in the release of this process; None when nothing tells."""
     if job.events.has("bootstrap_timings"):
         return True
     releases = releases_of(process)
-    return releases is None or releases.high >= _START_IS_FIRST
+    return None if releases is None else releases.high >= _START_IS_FIRST
 
 
 def _stand(job: Job, process: Process, rank: int | None, stage: Stage, event: Event | None) -> Stand:

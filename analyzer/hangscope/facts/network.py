@@ -13,6 +13,7 @@ from hangscope.align.process import Process
 from hangscope.facts import FactKind
 from hangscope.facts.collect import evidence_of
 from hangscope.facts.comparisons.network import chosen_interfaces, is_virtual
+from hangscope.facts.init_stages import start_precedes_bootstrap
 from hangscope.facts.majority import hosts_of, ranks_of
 from hangscope.model import Event, Fact, Value
 
@@ -169,7 +170,8 @@ def _unanswered(job: Job) -> Iterator[Fact]:
     starts = [event for event in job.events.of("comm_init_start") if "api" in event.fields]
     sizes = {event.fields.get("nranks") for event in starts}
     came = {event.fields.get("group_rank") for event in starts}
-    hosts = hosts_of([job.process_of(event) for event in starts])
+    members = [job.process_of(event) for event in starts]
+    hosts = hosts_of(members)
     if len(sizes) != 1 or len(came) not in sizes or len(hosts) < _FEWEST_WITNESSES:
         return
     if job.events.has("bootstrap_timings", "comm_init_complete", "comm_layout", "connect_retry", "connect_failed"):
@@ -177,18 +179,11 @@ def _unanswered(job: Job) -> Iterator[Fact]:
     # 2.28.9 and 2.30.7 print a harmless chain out of net_ib where there is no InfiniBand.
     if any("net_ib" not in str(event.fields.get("source_file", "")) for event in job.events.of("error_arrow")):
         return
-    if not any("ncclCommInitRank" in str(event.fields.get("api", "")) for event in starts) or not _prints_bootstrap(
-        job
-    ):
+    is_world = any("ncclCommInitRank" in str(event.fields.get("api", "")) for event in starts)
+    if not is_world or not start_precedes_bootstrap(job, members):
         return
     lines = [evidence_of(e, "it waits in the bootstrap") for e in job.events.of("network_chosen")[:8]]
     lines += [evidence_of(event, "this rank came") for event in starts[:8]]
     yield Fact(
         "bootstrap_unanswered", {"came": len(came)}, (), hosts, "", ranks_of(list(job.processes)), None, tuple(lines)
     )
-
-
-def _prints_bootstrap(job: Job) -> bool:
-    """Whether the version is one that prints Init START before the bootstrap (2.23 and later)."""
-    versions = [str(event.fields.get("version", "")) for event in job.events.of("nccl_version")]
-    return not any(version.startswith(("2.21", "2.22")) for version in versions)
