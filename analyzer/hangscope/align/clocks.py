@@ -7,6 +7,7 @@ a clock is corrected only when that interval leaves no doubt, and what remains i
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -248,9 +249,12 @@ def _pairs(
 def _agreed(intervals: Sequence[tuple[float, float, str]]) -> tuple[float, float, str] | None:
     """The part that most intervals share, and the narrowest one's basis; None when no majority agrees."""
     intervals = intervals[:_MOST_INTERVALS]
-    ends = sorted({end for least, most, _ in intervals for end in (least, most)})
-    best = max((sum(least <= end <= most for least, most, _ in intervals), -at) for at, end in enumerate(ends))
-    count, start = best[0], ends[-best[1]]
+    begins, ends = sorted(least for least, _, _ in intervals), sorted(most for _, most, _ in intervals)
+    # most of them overlap where one begins: those begun by then, less those that ended before
+    count, start = max(
+        ((bisect.bisect_right(begins, at) - bisect.bisect_left(ends, at), at) for at in begins),
+        key=lambda found: (found[0], -found[1]),
+    )
     if 2 * count <= len(intervals):
         return None
     members = [interval for interval in intervals if interval[0] <= start <= interval[1]]

@@ -52,16 +52,17 @@ _CLEARLY_LATER_S = 5.0
 def find(job: Job) -> Iterator[Fact]:
     """Ranks that ended first and in order, with those who then waited."""
     waits = [event for event in job.events.of(*_WAITS) if _speaker(event) is not None]
+    waiting_themselves = {_speaker(event) for event in waits}
     lost = [
         event for event in job.events.of("exception") if event.rank is not None and category_of(event) == "consequence"
     ]
     for rank, process in sorted(job.ranks.items()):
-        end = _end(process)
+        end = None if rank in waiting_themselves else _end(process)
         if end is None:
             continue
         left = [event for event in (*waits, *lost) if _speaker(event) != rank and _is_after(event, end)]
         waiting = tuple(sorted({who for event in left if (who := _speaker(event)) is not None}))
-        if not waiting or rank in {_speaker(event) for event in waits}:
+        if not waiting:
             continue
         yield Fact(
             "left_before_others",

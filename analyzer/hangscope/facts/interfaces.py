@@ -39,9 +39,7 @@ def find(job: Job) -> Iterator[Fact]:
     chosen = chosen_interfaces(job)
     if len({event.host for event in chosen if event.host}) < 2:
         return
-    local = [event for event in chosen if not is_virtual(event) and _is_link_local(event, chosen)]
-    within = [event for event in chosen if is_virtual(event)]
-    usual = [event for event in chosen if event not in within and event not in local]
+    within, local, usual = _sorted_out(chosen)
     yield from _unreachable(job, "interface_is_virtual", within, usual)
     yield from _unreachable(job, "interface_is_link_local", local, usual)
     yield from _shared(job, usual)
@@ -55,6 +53,7 @@ def _unreachable(job: Job, kind: str, odd: list[Event], usual: list[Event]) -> I
     by_choice: dict[tuple[str, str], list[Event]] = defaultdict(list)
     for event in odd:
         by_choice[_interface(event), _address(event)].append(event)
+    affected = ranks_of([job.process_of(event) for event in usual])
     why = "ends inside this host" if kind == "interface_is_virtual" else "has an address that no router passes on"
     for (interface, address), events in sorted(by_choice.items()):
         members = [job.process_of(event) for event in events]
@@ -64,7 +63,6 @@ def _unreachable(job: Job, kind: str, odd: list[Event], usual: list[Event]) -> I
         on = hosts_of(members)
         fields: dict[str, Value] = {"interface": interface, "address": address, "expected": expected, "seen_on": on}
         ranks, hosts = (ranks_of(members), on) if usual else ((), ())
-        affected = ranks_of([job.process_of(event) for event in usual])
         yield Fact(kind, fields, ranks, hosts, "", affected, None, tuple(lines))
 
 
@@ -85,13 +83,22 @@ def _settings_of(processes: list[Process]) -> list[Event]:
     ]
 
 
-def _is_link_local(event: Event, chosen: list[Event]) -> bool:
-    """169.254.x.x, or fe80:: when others have an address that is routed; on one cable fe80:: works for all."""
-    address = _parsed(event)
-    if address is None or not address.is_link_local:
-        return False
-    routed = (other for one in chosen if (other := _parsed(one)) is not None and not other.is_link_local)
-    return address.version == 4 or any(other.version == 6 and not other.is_loopback for other in routed)
+def _sorted_out(chosen: list[Event]) -> tuple[list[Event], list[Event], list[Event]]:
+    """Interfaces that end inside their host, those with an address that no router passes on, and the others.
+
+    Such an address is 169.254.x.x, or fe80:: when others have one that is routed; on one cable fe80:: works for all.
+    """
+    addresses = [_parsed(event) for event in chosen]
+    is_v6_routed = any(
+        a is not None and a.version == 6 and not a.is_link_local and not a.is_loopback for a in addresses
+    )
+    within: list[Event] = []
+    local: list[Event] = []
+    usual: list[Event] = []
+    for event, address in zip(chosen, addresses, strict=True):
+        is_local = address is not None and address.is_link_local and (address.version == 4 or is_v6_routed)
+        (within if is_virtual(event) else local if is_local else usual).append(event)
+    return within, local, usual
 
 
 def _shared(job: Job, usual: list[Event]) -> Iterator[Fact]:

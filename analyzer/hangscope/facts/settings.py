@@ -32,6 +32,7 @@ MILESTONES = frozenset(
         "connected",
     }
 )
+_HEAD = frozenset({"bootstrap_interface", "nccl_version"})
 _LISTED = re.compile(r"\b((?:TORCH|NCCL)_[A-Z0-9_]+): ([^\s,]+)")
 _TORCH_DEBUG = "TORCH_DISTRIBUTED_DEBUG"
 _A_DUMP = 3
@@ -66,20 +67,21 @@ class Setting:
 def settings_of(job: Job) -> list[Setting]:
     """Every setting that processes print, by name."""
     processes = dict(enumerate(job.processes))
-    speaking = {n: p for n, p in processes.items() if any(e.kind in MILESTONES for e in p.events)}
+    passed = {number: _passed(process) for number, process in processes.items()}
+    speaking = {number: process for number, process in processes.items() if passed[number] & MILESTONES}
     printed: dict[str, dict[int, tuple[str, Event]]] = defaultdict(dict)
-    dumped: dict[int, list[str]] = defaultdict(list)
+    dumped: dict[int, dict[str, None]] = defaultdict(dict)
     for number, process in processes.items():
         for name, value, event in _said(process):
             printed[name].setdefault(number, (value, event))
             if event.kind == "environment_setting":
-                dumped[number].append(name)
+                dumped[number][name] = None
     found = []
     for name, by_number in sorted(printed.items()):
         said = {number: event for number, (_, event) in by_number.items()}
         values = {number: value for number, (value, _) in by_number.items()}
         read = {number: event for number, event in said.items() if event.kind == "nccl_setting" and number in speaking}
-        for number in _without(speaking, read):
+        for number in _without(speaking, passed, read):
             values.setdefault(number, NOT_SET)
         if name == _TORCH_DEBUG:
             values |= {number: NOT_SET for number in _talkative(processes) if number not in values}
@@ -102,12 +104,12 @@ def _said(process: Process) -> Iterator[tuple[str, str, Event]]:
             yield _TORCH_DEBUG, str(event.fields.get("level", "")), event
 
 
-def _not_dumped(name: str, dumped: dict[int, list[str]]) -> Iterator[int]:
+def _not_dumped(name: str, dumped: dict[int, dict[str, None]]) -> Iterator[int]:
     """Processes whose list of variables went on behind the place where others have this one; it may be cut before."""
-    having = next((names for names in dumped.values() if name in names), [])
+    having = list(next((names for names in dumped.values() if name in names), ()))
     behind = set(having[having.index(name) + 1 :]) if having else set()
     for number, names in dumped.items():
-        if name not in names and len(names) >= _A_DUMP and behind & set(names):
+        if name not in names and len(names) >= _A_DUMP and not behind.isdisjoint(names):
             yield number
 
 
@@ -118,27 +120,23 @@ def _talkative(processes: dict[int, Process]) -> Iterator[int]:
             yield number
 
 
-def _without(speaking: dict[int, Process], read: dict[int, Event]) -> Iterator[int]:
+def _without(speaking: dict[int, Process], passed: dict[int, frozenset[str]], read: dict[int, Event]) -> Iterator[int]:
     """Processes that must have read a NCCL setting which others print, and do not have it."""
-    if not read:
+    wanted = _milestones_before(speaking, read) if read else set()
+    if not wanted:
         return
-    passed = _milestones_before(speaking, read)
-    have_head = any(_has_head(speaking[number]) for number in read)
-    for number, process in speaking.items():
-        if have_head and not _has_head(process):
+    have_head = any(passed[number] & _HEAD for number in read)
+    for number in speaking:
+        if have_head and not passed[number] & _HEAD:
             # the beginning of its log is lost, and the setting may be with it
             continue
-        if number not in read and passed and passed <= _milestones(process):
+        if number not in read and wanted <= passed[number]:
             yield number
 
 
-def _has_head(process: Process) -> bool:
-    """Whether the first lines that NCCL prints are there."""
-    return any(event.kind in ("bootstrap_interface", "nccl_version") for event in process.events)
-
-
-def _milestones(process: Process) -> set[str]:
-    return {event.kind for event in process.events if event.kind in MILESTONES}
+def _passed(process: Process) -> frozenset[str]:
+    """The milestones that a process printed, and the first lines that NCCL prints."""
+    return frozenset(event.kind for event in process.events) & (MILESTONES | _HEAD)
 
 
 def _milestones_before(speaking: dict[int, Process], said: dict[int, Event]) -> set[str]:

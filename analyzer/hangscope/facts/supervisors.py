@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from hangscope.align.job import Job
 from hangscope.facts.death import Death, expand_hosts, expand_numbers, signal_name, signal_of_code
@@ -39,8 +39,8 @@ _OF_THE_FIRST = ("vllm_worker_died", "deepspeed_exit", "launched_child_ended", "
 
 def find_reported(job: Job) -> Iterator[Death]:
     """One death for each process that a report names; several reports of one process are not joined."""
-    tails = job.events.of(*_MPI_TAILS)
-    ranks_at = job.events.of("mpi_rank_at")
+    tails = _by_place(job.events.of(*_MPI_TAILS))
+    ranks_at = _by_place(job.events.of("mpi_rank_at"))
     tasks_are_ranks = not job.events.has("worker_failed", "closing_signal", "failure_rank", "workers_per_node")
     for event in job.events.of(*_KINDS):
         said = (event.fields.get(name) for name in ("signal_text", "signal", "signal_name"))
@@ -62,7 +62,8 @@ def find_reported(job: Job) -> Iterator[Death]:
         base.rank = event.number("exited_rank")
         if base.rank is None:
             base.rank = event.rank
-        if event.kind == "mpi_bad_termination" and _rank_follows(event, ranks_at):
+        if event.kind == "mpi_bad_termination" and _next(event, ranks_at, 2) is not None:
+            # one of the next lines names rank and host (Hydra since 3.2)
             continue
         if event.kind.startswith("mpi"):
             _of_mpi(event, base, tails)
@@ -71,12 +72,23 @@ def find_reported(job: Job) -> Iterator[Death]:
         yield base
 
 
-def _rank_follows(event: Event, ranks_at: Iterable[Event]) -> bool:
-    """Whether one of the next lines names rank and host (Hydra since 3.2)."""
-    return any(0 < e.line.number - event.line.number <= 2 and e.line.file == event.line.file for e in ranks_at)
+def _by_place(events: Iterable[Event]) -> dict[tuple[str, int], Event]:
+    """File and line number -> the first event there."""
+    found: dict[tuple[str, int], Event] = {}
+    for event in events:
+        found.setdefault((event.line.file, event.line.number), event)
+    return found
 
 
-def _of_mpi(event: Event, base: Death, tails: Iterable[Event]) -> None:
+def _next(event: Event, places: Mapping[tuple[str, int], Event], within: int) -> Event | None:
+    """The first of these events on the next so many lines."""
+    line = event.line
+    return next(
+        (places[at] for step in range(1, within + 1) if (at := (line.file, line.number + step)) in places), None
+    )
+
+
+def _of_mpi(event: Event, base: Death, tails: Mapping[tuple[str, int], Event]) -> None:
     base.host = str(event.fields.get("node") or "") or base.host
     _complete(base, event, tails)
     base.first = True
@@ -129,11 +141,10 @@ def _of_paddle(event: Event) -> Iterator[Death]:
         yield Death(rank=rank, first=first, said_by=_KINDS[event.kind], evidence=[event])
 
 
-def _complete(death: Death, event: Event, tails: Iterable[Event]) -> None:
+def _complete(death: Death, event: Event, tails: Mapping[tuple[str, int], Event]) -> None:
     """MPI launchers say signal or exit code on one of the next lines."""
-    for tail in tails:
-        if tail.line.file == event.line.file and 0 < tail.line.number - event.line.number <= 4:
-            death.evidence.append(tail)
-            death.exitcode = death.exitcode if death.exitcode is not None else tail.number("exitcode")
-            death.signal = death.signal or signal_name(tail.fields.get("signal")) or signal_of_code(death.exitcode)
-            return
+    tail = _next(event, tails, 4)
+    if tail is not None:
+        death.evidence.append(tail)
+        death.exitcode = death.exitcode if death.exitcode is not None else tail.number("exitcode")
+        death.signal = death.signal or signal_name(tail.fields.get("signal")) or signal_of_code(death.exitcode)
