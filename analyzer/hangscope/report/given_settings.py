@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -126,14 +127,21 @@ def _on_unknown(name: str, value: str, event: Event) -> Remark | None:
     if event.kind == "nccl_setting":
         # NCCL itself has read it
         return None
-    known = known_nccl_names() if name.startswith("NCCL_") else [one for one in settings() if one.startswith("TORCH_")]
-    close = difflib.get_close_matches(name, sorted(known), n=1, cutoff=_ALIKE)
-    if not close:
+    meant = _nearest_name(name)
+    if not meant:
         return None
     return _lost(
-        f"{name} ({_at(event)}) is a name that neither NCCL nor PyTorch reads; {close[0]} was probably meant.",
-        NextStep(f"Set {close[0]}, if that was meant by {name}.", f"export {close[0]}={_shell(value)}"),
+        f"{name} ({_at(event)}) is a name that neither NCCL nor PyTorch reads; {meant} was probably meant.",
+        NextStep(f"Set {meant}, if that was meant by {name}.", f"export {meant}={_shell(value)}"),
     )
+
+
+@functools.lru_cache(256)
+def _nearest_name(name: str) -> str:
+    """The known setting that is spelled nearly so, "" for none; every rank prints the same names."""
+    known = known_nccl_names() if name.startswith("NCCL_") else [one for one in settings() if one.startswith("TORCH_")]
+    close = difflib.get_close_matches(name, sorted(known), n=1, cutoff=_ALIKE)
+    return close[0] if close else ""
 
 
 def _on_debug_file(debug: dict[str, Event]) -> Remark | None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from hangscope.diagnose.catalogue import INSUFFICIENT_EVIDENCE, NO_FAULT_FOUND
 from hangscope.model import Event, Evidence, Finding
 from hangscope.parse.complaints import template_of
-from hangscope.report.inputs import JobView, ProcessView
+from hangscope.report.inputs import JobView
 
 _LEVELS = {"nccl": frozenset({"WARN", "ATTN", "ABORT"}), "c10": frozenset({"W", "E", "F"})}
 _SPEAKERS = {"nccl": "NCCL", "c10": "PyTorch"}
@@ -48,10 +48,11 @@ def with_what_was_said(job: JobView, findings: Sequence[Finding], verdict: int) 
         return tuple(findings)
     cited = _cited_places(findings)
     takes_all = findings[verdict].cause == INSUFFICIENT_EVIDENCE
+    concerned = {id(job.ranks.get(r)) for r in (*findings[verdict].ranks, *findings[verdict].affected_ranks)}
     said: dict[int, list[Event]] = {}
     for process in job.processes:
         known = [_Cited(n, event) for event in process.events for n in cited.get(_place(event), ())]
-        default = verdict if takes_all or _is_concerned(process, job, findings[verdict]) else None
+        default = verdict if takes_all or id(process) in concerned else None
         for event in _warnings(process.events, cited, known):
             finding = _nearest(event, known, default)
             if finding is not None:
@@ -73,12 +74,6 @@ def _cited_places(findings: Sequence[Finding]) -> dict[_Place, list[int]]:
 
 def _place(event: Event) -> _Place:
     return event.line.file, event.line.number
-
-
-def _is_concerned(process: ProcessView, job: JobView, finding: Finding) -> bool:
-    """Whether the process is of a rank that the finding names."""
-    named = (*finding.ranks, *finding.affected_ranks)
-    return any(job.ranks.get(rank) is process for rank in named)
 
 
 def _warnings(events: Iterable[Event], cited: dict[_Place, list[int]], known: Sequence[_Cited]) -> Iterator[Event]:
