@@ -12,7 +12,10 @@ if TYPE_CHECKING:
     from hangscope.align.job import Job
     from hangscope.diagnose.verdict import Diagnosis
     from hangscope.live.capture import Say
-    from hangscope.model import AttemptResult, Fact, Finding, Report
+    from hangscope.model import AttemptResult, Fact, Finding, Report, SourceRecord
+    from hangscope.parse.source import ParsedSource
+    from hangscope.sources.inputs import Input
+    from hangscope.tables.saved.writer import JobWriter
 
 __all__ = ["Attachment", "analyze", "analyze_text", "attach", "diagnose", "diagnose_attempts", "explain", "load"]
 
@@ -43,7 +46,7 @@ def load(*paths: str | Path, jobs: int | None = None, progress: Progress | None 
     """Reads logs and aligns their ranks.
 
     Args:
-        *paths: folders, files, globs or archives; ``-`` is standard input.
+        *paths: folders, files, globs or archives; ``-`` is standard input; folders that `analyze` wrote tables into.
         jobs: processes to read with; by default one a core when there is enough to read.
         progress: called with (bytes done, bytes in all).
 
@@ -51,13 +54,9 @@ def load(*paths: str | Path, jobs: int | None = None, progress: Progress | None 
         InputError: when nothing is there to read, or attach saw several jobs in it.
     """
     from hangscope.align.job import align
-    from hangscope.parse.run import read_inputs
-    from hangscope.sources.bundles import check_one_job
-    from hangscope.sources.discover import discover
 
-    inputs, unreadable = discover([str(path) for path in paths])
-    check_one_job(one.name for one in inputs)
-    return align(read_inputs(inputs, jobs, progress), unreadable)
+    read = _read(paths, jobs, progress)
+    return align(read.sources, read.unreadable)
 
 
 def diagnose(job: Job, rules: Sequence[str | Path] = (), facts: Sequence[Fact] | None = None) -> Diagnosis:
@@ -103,7 +102,11 @@ def diagnose_attempts(job: Job, rules: Sequence[str | Path] = ()) -> tuple[Attem
 
 
 def analyze(
-    *paths: str | Path, jobs: int | None = None, rules: Sequence[str | Path] = (), progress: Progress | None = None
+    *paths: str | Path,
+    jobs: int | None = None,
+    rules: Sequence[str | Path] = (),
+    progress: Progress | None = None,
+    tables: str | Path | None = None,
 ) -> Report:
     """Reads logs and says why the job is stuck.
 
@@ -112,31 +115,76 @@ def analyze(
         jobs: as for `load`.
         rules: folders of further rules.
         progress: as for `load`.
+        tables: folder to save the job in, as Parquet files; given as a path later, it is read in place of the logs.
 
     Raises:
-        InputError: when nothing is there to read, or attach saw several jobs in it.
+        InputError: when nothing is there to read, attach saw several jobs in it, or the tables cannot be written.
         RuleError: when a rule of one of the folders is wrong.
     """
+    from hangscope.sources.saved import check_folder
+
+    _check_rules(rules)
+    if tables is None:
+        return _report(_read(paths, jobs, progress), rules, None)
+    from hangscope.tables.saved.writer import JobWriter
+
+    check_folder(tables, [str(path) for path in paths])
+    with JobWriter(tables) as writer:
+        return _report(_read(paths, jobs, progress), rules, writer)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Read:
+    """What was read: of each input, and the log lines that a saved job brought along."""
+
+    inputs: list[Input]
+    sources: list[ParsedSource]
+    unreadable: list[SourceRecord]
+    lines: dict[tuple[str, int], str]
+
+
+def _read(paths: Sequence[str | Path], jobs: int | None, progress: Progress | None) -> _Read:
+    from hangscope.parse.run import read_inputs
+    from hangscope.sources.bundles import check_one_job
+    from hangscope.sources.discover import discover
+    from hangscope.sources.saved import split_saved
+
+    folders, others = split_saved([str(path) for path in paths])
+    inputs, unreadable = discover(others) if others or not folders else ([], [])
+    check_one_job(one.name for one in inputs)
+    read = _Read(inputs, read_inputs(inputs, jobs, progress), unreadable, {})
+    for folder in folders:
+        from hangscope.tables.saved.reader import read_saved
+
+        saved = read_saved(folder, {source.record.file for source in read.sources}, progress)
+        read.sources.extend(saved.sources)
+        read.unreadable.extend(saved.unreadable)
+        read.lines.update(saved.lines)
+    if folders:
+        check_one_job(source.record.file for source in read.sources)
+    return read
+
+
+def _report(read: _Read, rules: Sequence[str | Path], writer: JobWriter | None) -> Report:
     from hangscope.align.job import align
     from hangscope.facts.collect import collect_facts
     from hangscope.facts.comparisons import compare
     from hangscope.facts.stuck import stuck_calls
-    from hangscope.parse.run import read_inputs
     from hangscope.report.build import build_report
     from hangscope.report.quotes import lines_to_quote, quote
-    from hangscope.sources.bundles import check_one_job
-    from hangscope.sources.discover import discover
     from hangscope.sources.quote import read_lines
 
-    _check_rules(rules)
-    inputs, unreadable = discover([str(path) for path in paths])
-    check_one_job(one.name for one in inputs)
-    job = align(read_inputs(inputs, jobs, progress), unreadable)
+    if writer is not None:
+        writer.add(read.sources)  # alignment fills in what the lines do not say
+    job = align(read.sources, read.unreadable)
     facts = collect_facts(job)
     diagnosis = diagnose(job, rules, facts)
     attempts = diagnose_attempts(job, rules)
     report = build_report(dataclasses.replace(job, stuck=stuck_calls(job, facts)), diagnosis, compare(job), attempts)
-    return quote(report, read_lines(inputs, lines_to_quote(report)))
+    lines = read.lines | read_lines(read.inputs, lines_to_quote(report))
+    if writer is not None:
+        writer.finish(job.tables, read.unreadable, lines)
+    return quote(report, lines)
 
 
 def attach(

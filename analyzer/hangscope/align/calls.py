@@ -150,6 +150,12 @@ class CallTable:
 
         return build_frame(self)
 
+    def frames(self) -> Iterator[pd.DataFrame]:
+        """The same in pieces of bounded size."""
+        from hangscope.align.call_frame import build_frames
+
+        return build_frames(self)
+
     def call(self, row: int) -> Call:
         """One call."""
         number = bisect.bisect_right(self.starts, row) - 1

@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hangscope.cli._output import add_output_arguments, positive, render_options
@@ -37,6 +38,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_output_arguments(parser)
     parser.add_argument("--jobs", type=positive, metavar="N", help="processes to read with (default: one a CPU core)")
+    parser.add_argument(
+        "--tables",
+        type=Path,
+        metavar="DIR",
+        help="also save the job there as Parquet files; DIR as PATH is then read in place of the logs",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -47,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
 
     _log_to_stderr(verbose=args.verbose)
     with _progress_bar() as progress:
-        report = analyze(*args.paths, jobs=args.jobs, rules=tuple(args.rules), progress=progress)
+        report = analyze(*args.paths, jobs=args.jobs, rules=tuple(args.rules), progress=progress, tables=args.tables)
     _check_readable(report)
     if args.quiet:
         _say_what_is_left_out(report)

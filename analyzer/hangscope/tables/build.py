@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from hangscope.tables.schema import SCHEMA, frame
@@ -24,6 +24,8 @@ class CallRows(Protocol):
 
     @property
     def frame(self) -> pd.DataFrame: ...
+
+    def frames(self) -> Iterator[pd.DataFrame]: ...
 
 
 class Tables:
@@ -48,6 +50,31 @@ class Tables:
         self._stacks = stacks
         self._calls = calls
 
+    def rows(self, table: str) -> Iterator[dict[str, object]]:
+        """The rows of a table other than `calls`, one after the other.
+
+        Raises:
+            KeyError: no such table.
+        """
+        made: dict[str, Callable[[], Iterable[dict[str, object]]]] = {
+            "events": self._event_rows,
+            "exceptions": self._exception_rows,
+            "environment": self._environment_rows,
+            "host_messages": self._host_rows,
+            "communicators": lambda: self._communicators,
+            "memberships": lambda: self._memberships,
+            "stacks": lambda: self._stacks,
+        }
+        return iter(made[table]())
+
+    def call_frames(self) -> Iterator[pd.DataFrame]:
+        """The table `calls` in pieces, for jobs of which it would not fit into memory."""
+        names = [column.name for column in SCHEMA["calls"]]
+        if self._calls is None or not len(self._calls):
+            return
+        for part in self._calls.frames():
+            yield part[names]
+
     @functools.cached_property
     def calls(self) -> pd.DataFrame:
         """Every collective or point-to-point call that NCCL printed."""
@@ -58,60 +85,67 @@ class Tables:
     @functools.cached_property
     def events(self) -> pd.DataFrame:
         """Every recognized line."""
-        return frame(
-            "events",
-            [
-                {
-                    **_where(event),
-                    "source": event.source,
-                    "kind": event.kind,
-                    "level": event.line.level,
-                    "count": event.count,
-                    "text": event.line.raw,
-                    "fields": event.fields,
-                }
-                for event in self._events
-            ],
-        )
+        return frame("events", list(self.rows("events")))
 
     @functools.cached_property
     def exceptions(self) -> pd.DataFrame:
         """Every Python exception that was printed."""
-        return frame("exceptions", [{**_where(e), **e.fields} for e in self._events if e.kind == "exception"])
+        return frame("exceptions", list(self.rows("exceptions")))
 
     @functools.cached_property
     def environment(self) -> pd.DataFrame:
         """Every setting that a process printed, one row a variable."""
-        rows = []
-        for event in self._events:
-            if event.kind not in _ENVIRONMENT:
-                continue
-            if "name" in event.fields:
-                rows.append({**_where(event), "name": event.fields["name"], "value": event.fields.get("value")})
-            else:
-                rows += [{**_where(event), "name": name, "value": str(value)} for name, value in event.fields.items()]
-        return frame("environment", rows)
+        return frame("environment", list(self.rows("environment")))
 
     @functools.cached_property
     def host_messages(self) -> pd.DataFrame:
         """What kernels and schedulers say."""
-        found = [e for e in self._events if e.source.startswith(_HOST_SOURCES)]
-        return frame("host_messages", [{**_where(e), "kind": e.kind, "text": e.line.raw} for e in found])
+        return frame("host_messages", list(self.rows("host_messages")))
 
     @functools.cached_property
     def communicators(self) -> pd.DataFrame:
         """One row a group of communicator objects."""
-        return frame("communicators", self._communicators)
+        return frame("communicators", list(self.rows("communicators")))
 
     @functools.cached_property
     def memberships(self) -> pd.DataFrame:
         """One row a communicator object of a process."""
-        return frame("memberships", self._memberships)
+        return frame("memberships", list(self.rows("memberships")))
 
     @functools.cached_property
     def stacks(self) -> pd.DataFrame:
         """One row a frame of every thread of every stack dump."""
-        return frame("stacks", list(self._stacks))
+        return frame("stacks", list(self.rows("stacks")))
+
+    def _event_rows(self) -> Iterator[dict[str, object]]:
+        for event in self._events:
+            yield {
+                **_where(event),
+                "source": event.source,
+                "kind": event.kind,
+                "level": event.line.level,
+                "count": event.count,
+                "text": event.line.raw,
+                "fields": event.fields,
+            }
+
+    def _exception_rows(self) -> Iterator[dict[str, object]]:
+        return ({**_where(event), **event.fields} for event in self._events if event.kind == "exception")
+
+    def _environment_rows(self) -> Iterator[dict[str, object]]:
+        for event in self._events:
+            if event.kind not in _ENVIRONMENT:
+                continue
+            if "name" in event.fields:
+                yield {**_where(event), "name": event.fields["name"], "value": event.fields.get("value")}
+            else:
+                for name, value in event.fields.items():
+                    yield {**_where(event), "name": name, "value": str(value)}
+
+    def _host_rows(self) -> Iterator[dict[str, object]]:
+        for event in self._events:
+            if event.source.startswith(_HOST_SOURCES):
+                yield {**_where(event), "kind": event.kind, "text": event.line.raw}
 
 
 def _where(event: Event) -> dict[str, object]:
