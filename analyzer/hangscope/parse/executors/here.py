@@ -1,0 +1,34 @@
+"""Reads inputs on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+
+from hangscope.parse.run import read_inputs
+from hangscope.parse.source import ParsedSource
+from hangscope.sources.archive import Member, list_members
+from hangscope.sources.container import Limits
+from hangscope.sources.inputs import Input
+from hangscope.sources.quote import read_lines
+
+
+@dataclass(frozen=True, slots=True)
+class Here:
+    """The executor of one machine.
+
+    Attributes:
+        jobs: processes to read with; by default one a core when there is enough to read.
+    """
+
+    jobs: int | None = None
+
+    def list_members(self, path: str, limits: Limits) -> list[Member]:
+        return list_members(path, limits)
+
+    def read(self, inputs: Sequence[Input], progress: Callable[[int, int], None] | None) -> list[ParsedSource]:
+        return read_inputs(inputs, self.jobs, progress)
+
+    def read_lines(self, inputs: Sequence[Input], wanted: Mapping[str, AbstractSet[int]]) -> dict[tuple[str, int], str]:
+        return read_lines(inputs, wanted)
