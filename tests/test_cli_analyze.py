@@ -108,9 +108,25 @@ def test_wrong_usage_is_2(flags: list[str], capsys: pytest.CaptureFixture[str]) 
 
 def test_options_reach_the_analysis(analysis: Analysis) -> None:
     asked = analysis(report_samples.no_fault())
-    main(["analyze", "a", "b", "--jobs", "3", "--rules", "mine", "--rules", "ours", "--quiet"])
+    main(
+        [
+            "analyze",
+            "a",
+            "b",
+            "--jobs",
+            "3",
+            "--rules",
+            "mine",
+            "--rules",
+            "ours",
+            "--quiet",
+            "--scheduler",
+            "tcp://a:1",
+        ]
+    )
     assert asked["paths"] == ("a", "b")
     assert asked["jobs"] == 3
+    assert asked["scheduler"] == "tcp://a:1"
     assert asked["rules"] == (Path("mine"), Path("ours"))
     assert asked["progress"] is None
 

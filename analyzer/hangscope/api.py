@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from hangscope.diagnose.verdict import Diagnosis
     from hangscope.live.capture import Say
     from hangscope.model import AttemptResult, Fact, Finding, Report, SourceRecord
+    from hangscope.parse.executors import Executor
     from hangscope.parse.source import ParsedSource
     from hangscope.sources.inputs import Input
     from hangscope.tables.saved.writer import JobWriter
@@ -42,20 +43,27 @@ class Attachment:
         return self.reports[0]
 
 
-def load(*paths: str | Path, jobs: int | None = None, progress: Progress | None = None) -> Job:
+def load(
+    *paths: str | Path, jobs: int | None = None, progress: Progress | None = None, scheduler: str | None = None
+) -> Job:
     """Reads logs and aligns their ranks.
 
     Args:
-        *paths: folders, files, globs or archives; ``-`` is standard input; folders that `analyze` wrote tables into.
+        *paths: folders, files, globs or archives, also as URLs that fsspec knows (``s3://bucket/logs``); ``-`` is
+            standard input; folders that `analyze` wrote tables into.
         jobs: processes to read with; by default one a core when there is enough to read.
         progress: called with (bytes done, bytes in all).
+        scheduler: address or file of the dask scheduler whose workers shall read; ``local`` starts workers here, for
+            which a script needs its ``if __name__ == "__main__"``.
 
     Raises:
-        InputError: when nothing is there to read, or attach saw several jobs in it.
+        InputError: when nothing is there to read, attach saw several jobs in it, or a URL or scheduler is out of reach.
     """
     from hangscope.align.job import align
+    from hangscope.parse.executors import open_executor
 
-    read = _read(paths, jobs, progress)
+    with open_executor(scheduler, jobs) as executor:
+        read = _read(paths, executor, progress)
     return align(read.sources, read.unreadable)
 
 
@@ -107,6 +115,7 @@ def analyze(
     rules: Sequence[str | Path] = (),
     progress: Progress | None = None,
     tables: str | Path | None = None,
+    scheduler: str | None = None,
 ) -> Report:
     """Reads logs and says why the job is stuck.
 
@@ -116,21 +125,24 @@ def analyze(
         rules: folders of further rules.
         progress: as for `load`.
         tables: folder to save the job in, as Parquet files; given as a path later, it is read in place of the logs.
+        scheduler: as for `load`.
 
     Raises:
-        InputError: when nothing is there to read, attach saw several jobs in it, or the tables cannot be written.
+        InputError: as for `load`, and when the tables cannot be written.
         RuleError: when a rule of one of the folders is wrong.
     """
+    from hangscope.parse.executors import open_executor
     from hangscope.sources.saved import check_folder
 
     _check_rules(rules)
     if tables is None:
-        return _report(_read(paths, jobs, progress), rules, None)
+        with open_executor(scheduler, jobs) as executor:
+            return _report(_read(paths, executor, progress), executor, rules, None)
     from hangscope.tables.saved.writer import JobWriter
 
     check_folder(tables, [str(path) for path in paths])
-    with JobWriter(tables) as writer:
-        return _report(_read(paths, jobs, progress), rules, writer)
+    with JobWriter(tables) as writer, open_executor(scheduler, jobs) as executor:
+        return _report(_read(paths, executor, progress), executor, rules, writer)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -143,16 +155,15 @@ class _Read:
     lines: dict[tuple[str, int], str]
 
 
-def _read(paths: Sequence[str | Path], jobs: int | None, progress: Progress | None) -> _Read:
-    from hangscope.parse.run import read_inputs
+def _read(paths: Sequence[str | Path], executor: Executor, progress: Progress | None) -> _Read:
     from hangscope.sources.bundles import check_one_job
     from hangscope.sources.discover import discover
     from hangscope.sources.saved import split_saved
 
     folders, others = split_saved([str(path) for path in paths])
-    inputs, unreadable = discover(others) if others or not folders else ([], [])
+    inputs, unreadable = discover(others, members=executor.list_members) if others or not folders else ([], [])
     check_one_job(one.name for one in inputs)
-    read = _Read(inputs, read_inputs(inputs, jobs, progress), unreadable, {})
+    read = _Read(inputs, executor.read(inputs, progress), unreadable, {})
     for folder in folders:
         from hangscope.tables.saved.reader import read_saved
 
@@ -165,14 +176,13 @@ def _read(paths: Sequence[str | Path], jobs: int | None, progress: Progress | No
     return read
 
 
-def _report(read: _Read, rules: Sequence[str | Path], writer: JobWriter | None) -> Report:
+def _report(read: _Read, executor: Executor, rules: Sequence[str | Path], writer: JobWriter | None) -> Report:
     from hangscope.align.job import align
     from hangscope.facts.collect import collect_facts
     from hangscope.facts.comparisons import compare
     from hangscope.facts.stuck import stuck_calls
     from hangscope.report.build import build_report
     from hangscope.report.quotes import lines_to_quote, quote
-    from hangscope.sources.quote import read_lines
 
     if writer is not None:
         writer.add(read.sources)  # alignment fills in what the lines do not say
@@ -181,7 +191,7 @@ def _report(read: _Read, rules: Sequence[str | Path], writer: JobWriter | None) 
     diagnosis = diagnose(job, rules, facts)
     attempts = diagnose_attempts(job, rules)
     report = build_report(dataclasses.replace(job, stuck=stuck_calls(job, facts)), diagnosis, compare(job), attempts)
-    lines = read.lines | read_lines(read.inputs, lines_to_quote(report))
+    lines = read.lines | executor.read_lines(read.inputs, lines_to_quote(report))
     if writer is not None:
         writer.finish(job.tables, read.unreadable, lines)
     return quote(report, lines)

@@ -34,10 +34,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "paths",
         nargs="+",
         metavar="PATH",
-        help="folder, file, archive or glob; - is standard input; all ranks at once is best",
+        help="folder, file, archive or glob, here or behind a URL (s3://, gs://, ssh://, hdfs://, https://); "
+        "- is standard input; all ranks at once is best",
     )
     add_output_arguments(parser)
     parser.add_argument("--jobs", type=positive, metavar="N", help="processes to read with (default: one a CPU core)")
+    parser.add_argument(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="read with the workers of this dask scheduler; local starts workers here",
+    )
     parser.add_argument(
         "--tables",
         type=Path,
@@ -54,7 +60,14 @@ def run(args: argparse.Namespace) -> int:
 
     _log_to_stderr(verbose=args.verbose)
     with _progress_bar() as progress:
-        report = analyze(*args.paths, jobs=args.jobs, rules=tuple(args.rules), progress=progress, tables=args.tables)
+        report = analyze(
+            *args.paths,
+            jobs=args.jobs,
+            rules=tuple(args.rules),
+            progress=progress,
+            tables=args.tables,
+            scheduler=args.scheduler,
+        )
     _check_readable(report)
     if args.quiet:
         _say_what_is_left_out(report)
