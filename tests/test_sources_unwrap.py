@@ -8,13 +8,14 @@ import time
 from collections.abc import Iterable
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from hangscope.model import Line
 from hangscope.sources.decode import MAX_TEXT, RawLine
 from hangscope.sources.stamps import REFERENCE_YEAR, moment, month_number, year_in
 from hangscope.sources.unwrap import Unwrapper
+from hangscope.sources.wrapped import width_of
 
 NCCL = "node01:4101:4142 [0] NCCL INFO "
 
@@ -515,6 +516,7 @@ TOKENS = st.sampled_from(
 @given(st.lists(st.lists(TOKENS, max_size=8).map("".join) | st.text(max_size=40), max_size=12), st.booleans())
 def test_no_line_is_lost_and_nothing_is_made_up(texts: list[str], learn: bool) -> None:
     texts = [text.replace("\n", " ") for text in texts]
+    assume(not width_of(texts))  # pieces that a terminal broke are put together
     made = unwrap(*texts, learn=learn)
     assert sorted({line.number for line in made}) == list(range(1, len(texts) + 1))
     assert [line.number for line in made] == sorted(line.number for line in made)
