@@ -63,7 +63,7 @@ def _offered(job: Job, bridges: dict[str, tuple[str, Event]], usable: dict[str, 
     lines += [evidence_of(event, "it did not come about") for event in failed[:2]]
     hosts = tuple(sorted({event.host for _, event in bridges.values() if event.host}))
     fields: dict[str, Value] = {"bridges": names, "usable": min(usable)}
-    yield Fact("bridges_offered", fields, (), hosts, "", (), None, tuple(lines))
+    yield Fact("bridges_offered", fields, hosts=hosts, evidence=tuple(lines))
 
 
 def _dialled(job: Job, known: dict[str, str]) -> Iterator[Fact]:
@@ -80,7 +80,7 @@ def _dialled(job: Job, known: dict[str, str]) -> Iterator[Fact]:
             "error": str(event.fields.get("error") or "no answer"),
         }
         line = evidence_of(event, f"{peer} belongs to a bridge that every host has for itself")
-        yield Fact("bridge_dialled", fields, (), (), "", (), event.time, (line,))
+        yield Fact("bridge_dialled", fields, time=event.time, evidence=(line,))
 
 
 def _bridge_of(address: str) -> str:

@@ -57,12 +57,11 @@ def _cycles(job: Job) -> Iterator[Fact]:
         yield Fact(
             "wait_cycle",
             {"groups": groups, "size": len(ring)},
-            ranks,
-            job.hosts_of(ranks),
-            groups[0],
-            waiting,
-            None,
-            evidence,
+            ranks=ranks,
+            hosts=job.hosts_of(ranks),
+            group=groups[0],
+            affected=waiting,
+            evidence=evidence,
         )
 
 
@@ -78,4 +77,12 @@ def _fact(kind: str, call: StuckCall, ranks: tuple[int, ...], job: Job) -> Fact:
         "missing": call.missing,
     }
     affected = tuple(sorted(set(call.arrived) - set(ranks)))
-    return Fact(kind, fields, ranks, job.hosts_of(ranks), call.group, affected, None, call.evidence)
+    return Fact(
+        kind,
+        fields,
+        ranks=ranks,
+        hosts=job.hosts_of(ranks),
+        group=call.group,
+        affected=affected,
+        evidence=call.evidence,
+    )

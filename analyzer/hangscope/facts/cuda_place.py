@@ -72,12 +72,10 @@ def find(job: Job) -> Iterator[Fact]:
             yield Fact(
                 "cuda_chain_without_warning",
                 fields,
-                _ranks(chain[0]),
-                _hosts(chain[0]),
-                "",
-                (),
-                chain[0].time,
-                evidence,
+                ranks=_ranks(chain[0]),
+                hosts=_hosts(chain[0]),
+                time=chain[0].time,
+                evidence=evidence,
             )
 
 
@@ -107,7 +105,9 @@ def _failure(event: Event, chain: list[Event]) -> Fact:
     evidence: list[Evidence] = [evidence_of(event, "NCCL's CUDA call failed here")]
     evidence += [evidence_of(e, "the call chain above it") for e in chain[:2]]
     fields = {"place": place, "error_kind": event.kind, "source_file": own.rsplit(":", 1)[0]}
-    return Fact("nccl_cuda_failure", fields, _ranks(event), _hosts(event), "", (), event.time, tuple(evidence))
+    return Fact(
+        "nccl_cuda_failure", fields, ranks=_ranks(event), hosts=_hosts(event), time=event.time, evidence=tuple(evidence)
+    )
 
 
 def _place(source: str) -> str:

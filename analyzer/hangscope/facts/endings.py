@@ -36,7 +36,7 @@ def find(job: Job) -> Iterator[Fact]:
     silent = job.silent_ranks()
     if job.ranks and silent and len(job.ranks) < _FEW * size:
         seen = tuple(sorted(job.ranks))
-        yield Fact("ranks_without_evidence", {"known": seen, "size": size}, (), (), "", silent)
+        yield Fact("ranks_without_evidence", {"known": seen, "size": size}, affected=silent)
     lines = sum(record.lines for record in job.sources)
     known = any(event.kind != COMPLAINT for event in job.events) or job.recordings.ranks or job.stacks.positions
     if lines and not known and not job.stuck:
@@ -75,7 +75,12 @@ def _teardown(job: Job, ended: list[Communicator], left: list[Communicator]) -> 
     affected = tuple(sorted({m.process.rank for m in ended if m.process.rank is not None}))
     size = job.world_size or len(ended) + len(left)
     return Fact(
-        "teardown_incomplete", {"ended": len(ended), "size": size}, ranks, hosts, "", affected, None, (*done, *evidence)
+        "teardown_incomplete",
+        {"ended": len(ended), "size": size},
+        ranks=ranks,
+        hosts=hosts,
+        affected=affected,
+        evidence=(*done, *evidence),
     )
 
 

@@ -116,12 +116,11 @@ def _differing(
         yield Fact(
             kind,
             {**fields, key: value, "expected": expected, "who": name_holders(ranks, hosts)},
-            ranks,
-            hosts,
-            "",
-            _ranks_at(rest, speaking),
-            time,
-            tuple(evidence),
+            ranks=ranks,
+            hosts=hosts,
+            affected=_ranks_at(rest, speaking),
+            time=time,
+            evidence=tuple(evidence),
         )
 
 
@@ -152,4 +151,4 @@ def _edges(job: Job) -> Iterator[Fact]:
             "other_transport": transport_kind(receiver),
         }
         lines = (evidence_of(sender, "the sender's end"), evidence_of(receiver, "the receiver's end"))
-        yield Fact("edge_transport_differs", fields, ranks, hosts, "", (), sender.time, lines)
+        yield Fact("edge_transport_differs", fields, ranks=ranks, hosts=hosts, time=sender.time, evidence=lines)

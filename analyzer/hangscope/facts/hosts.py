@@ -37,7 +37,7 @@ def _shared_names(job: Job) -> Iterator[Fact]:
             addresses = tuple(sorted(by_address))
             lines = tuple(evidence_of(e, f"{name} has {a} on {interface}") for a, e in sorted(by_address.items())[:6])
             fields: dict[str, Value] = {"name": name, "addresses": addresses}
-            yield Fact("host_name_shared", fields, (), (name,), "", (), None, lines)
+            yield Fact("host_name_shared", fields, hosts=(name,), evidence=lines)
 
 
 def _gpu_direct(job: Job) -> Iterator[Fact]:
@@ -54,4 +54,4 @@ def _gpu_direct(job: Job) -> Iterator[Fact]:
     lines += [evidence_of(event, "on here") for _, event in sorted(on.items())[:2]]
     members = [p for p in job.processes if p.host in lacking]
     fields: dict[str, Value] = {"state": "Disabled", "device": str(off[lacking[0]].fields.get("device", ""))}
-    yield Fact("gpu_direct_differs", fields, ranks_of(members), tuple(lacking), "", (), None, tuple(lines))
+    yield Fact("gpu_direct_differs", fields, ranks=ranks_of(members), hosts=tuple(lacking), evidence=tuple(lines))

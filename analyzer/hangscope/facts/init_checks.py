@@ -38,12 +38,10 @@ def find(job: Job) -> Iterator[Fact]:
         yield Fact(
             "gpu_shared",
             {"bus_id": event.fields.get("bus_id")},
-            ranks,
-            _hosts(event),
-            "",
-            (),
-            event.time,
-            (evidence_of(event),),
+            ranks=ranks,
+            hosts=_hosts(event),
+            time=event.time,
+            evidence=(evidence_of(event),),
         )
     yield from _unnamed_sharing(job)
     for event in job.events.of("rank_checked_in_twice"):
@@ -67,10 +65,17 @@ def _unnamed_sharing(job: Job) -> Iterator[Fact]:
     for (host, bus_id, _), starts in shared.items():
         ranks = tuple(sorted(starts)) if _is_world(job, next(iter(starts.values()))) else ()
         lines = (first, *(evidence_of(e, f"rank {rank} is on bus {bus_id}") for rank, e in sorted(starts.items())[:6]))
-        yield Fact("gpu_shared", {"bus_id": str(bus_id)}, ranks, (str(host),), "", (), warnings[0].time, lines)
+        yield Fact(
+            "gpu_shared",
+            {"bus_id": str(bus_id)},
+            ranks=ranks,
+            hosts=(str(host),),
+            time=warnings[0].time,
+            evidence=lines,
+        )
     if not shared:
         hosts = tuple(sorted({event.host for event in warnings if event.host})) if len(job.hosts) == 1 else ()
-        yield Fact("gpu_shared", {}, (), hosts, "", (), warnings[0].time, (first,))
+        yield Fact("gpu_shared", {}, hosts=hosts, time=warnings[0].time, evidence=(first,))
 
 
 def _is_world(job: Job, event: Event) -> bool:
@@ -90,14 +95,16 @@ def _twice(job: Job, event: Event) -> Fact:
         start = next(e for e in process.events if e.kind == "comm_init_start" and e.fields.get("group_rank") == rank)
         lines.append(evidence_of(start, f"this process says it is rank {rank}"))
     fields = {"rank_number": number, "size": event.fields.get("nranks")}
-    return Fact("root_saw_rank_twice", fields, (number,), hosts_of(claims), "", (), event.time, tuple(lines))
+    return Fact(
+        "root_saw_rank_twice", fields, ranks=(number,), hosts=hosts_of(claims), time=event.time, evidence=tuple(lines)
+    )
 
 
 def _sizes(job: Job, event: Event) -> Fact:
     size, peer_size = event.fields.get("nranks"), event.fields.get("peer_nranks")
     lines = [evidence_of(event, "the root of the bootstrap compares what processes bring")]
     if size == peer_size:
-        return Fact("bootstrap_garbled", {"size": size}, (), (), "", (), event.time, tuple(lines))
+        return Fact("bootstrap_garbled", {"size": size}, time=event.time, evidence=tuple(lines))
     starts = {
         id(p): (p, e)
         for p in job.processes
@@ -113,7 +120,9 @@ def _sizes(job: Job, event: Event) -> Fact:
     members = [p for p, _ in odd]
     fields: dict[str, Value] = {"size": size, "peer_size": peer_size}
     ranks = ranks_of(members) or named
-    return Fact("root_saw_other_size", fields, ranks, hosts_of(members), "", (), event.time, tuple(lines))
+    return Fact(
+        "root_saw_other_size", fields, ranks=ranks, hosts=hosts_of(members), time=event.time, evidence=tuple(lines)
+    )
 
 
 def _hosts(event: Event) -> tuple[str, ...]:

@@ -63,7 +63,7 @@ def _unreachable(job: Job, kind: str, odd: list[Event], usual: list[Event]) -> I
         on = hosts_of(members)
         fields: dict[str, Value] = {"interface": interface, "address": address, "expected": expected, "seen_on": on}
         ranks, hosts = (ranks_of(members), on) if usual else ((), ())
-        yield Fact(kind, fields, ranks, hosts, "", affected, None, tuple(lines))
+        yield Fact(kind, fields, ranks=ranks, hosts=hosts, affected=affected, evidence=tuple(lines))
 
 
 def _one_a_host(events: list[Event]) -> list[Event]:
@@ -151,7 +151,7 @@ def _parted(job: Job, events: list[Event], kind: str, side_of: Callable[[Event],
         said = _interface(other) if kind == "interface_subnet_differs" else f"{_interface(other)} ({_address(other)})"
         fields: dict[str, Value] = {"interface": _interface(first), "address": _address(first), "expected": said}
         ranks, hosts = (ranks_of(members), hosts_of(members)) if is_clear else ((), ())
-        yield Fact(kind, fields, ranks, hosts, "", (), None, tuple(lines))
+        yield Fact(kind, fields, ranks=ranks, hosts=hosts, evidence=tuple(lines))
 
 
 def _place(event: Event) -> str:

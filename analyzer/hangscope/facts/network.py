@@ -93,7 +93,15 @@ def _lost(job: Job, owners: dict[str, list[Process]]) -> Iterator[Fact]:
             "witnesses": witnesses,
         }
         lines = tuple(evidence_of(event, f"it lost {peer or 'a peer'}") for event in events[:6])
-        yield Fact("peer_connection_lost", fields, ranks, hosts_of(there), "", witnesses, events[0].time, lines)
+        yield Fact(
+            "peer_connection_lost",
+            fields,
+            ranks=ranks,
+            hosts=hosts_of(there),
+            affected=witnesses,
+            time=events[0].time,
+            evidence=lines,
+        )
 
 
 def _cut(job: Job) -> Iterator[Fact]:
@@ -107,7 +115,7 @@ def _cut(job: Job) -> Iterator[Fact]:
     affected = ranks_of([job.process_of(event) for event in cut])
     fields: dict[str, Value] = {"error": str(first.fields.get("error", "")), "sides": len(sides)}
     lines = tuple(evidence_of(event, "an established connection broke") for event in cut[:8])
-    yield Fact("established_connections_cut", fields, (), (), "", affected, cut[0].time, lines)
+    yield Fact("established_connections_cut", fields, affected=affected, time=cut[0].time, evidence=lines)
 
 
 def _not_reached(job: Job, owners: dict[str, list[Process]]) -> Iterator[Fact]:
@@ -140,7 +148,12 @@ def _not_reached(job: Job, owners: dict[str, list[Process]]) -> Iterator[Fact]:
         lines = tuple(evidence_of(event, f"it cannot connect to {peer or 'its peer'}") for event in shown[:8])
         times = [event.time for event in events if event.time is not None]
         yield Fact(
-            "peer_not_reached", fields, (), hosts_of(_at(peer, owners)), "", affected, min(times, default=None), lines
+            "peer_not_reached",
+            fields,
+            hosts=hosts_of(_at(peer, owners)),
+            affected=affected,
+            time=min(times, default=None),
+            evidence=lines,
         )
 
 
@@ -162,7 +175,15 @@ def _local_rank_left(job: Job) -> Iterator[Fact]:
         lines = tuple(evidence_of(event, f"it lost local rank {local_rank}") for event in events[:8])
         fields: dict[str, Value] = {"local_rank": local_rank, "witnesses": len(witnesses)}
         affected = ranks_of([job.process_of(event) for event in events])
-        yield Fact("local_rank_left", fields, ranks, (host,) if host else (), "", affected, events[0].time, lines)
+        yield Fact(
+            "local_rank_left",
+            fields,
+            ranks=ranks,
+            hosts=(host,) if host else (),
+            affected=affected,
+            time=events[0].time,
+            evidence=lines,
+        )
 
 
 def _unanswered(job: Job) -> Iterator[Fact]:
@@ -185,5 +206,9 @@ def _unanswered(job: Job) -> Iterator[Fact]:
     lines = [evidence_of(e, "it waits in the bootstrap") for e in job.events.of("network_chosen")[:8]]
     lines += [evidence_of(event, "this rank came") for event in starts[:8]]
     yield Fact(
-        "bootstrap_unanswered", {"came": len(came)}, (), hosts, "", ranks_of(list(job.processes)), None, tuple(lines)
+        "bootstrap_unanswered",
+        {"came": len(came)},
+        hosts=hosts,
+        affected=ranks_of(list(job.processes)),
+        evidence=tuple(lines),
     )

@@ -179,7 +179,9 @@ class _Reading:
         affected = tuple(sorted(members - {rank}))
         hosts = self._hosts(rank, event)
         evidence = (*_head(comm), evidence_of(event, why))
-        return Fact(kind, fields, (rank,), hosts, "", affected, self._report.time, evidence)
+        return Fact(
+            kind, fields, ranks=(rank,), hosts=hosts, affected=affected, time=self._report.time, evidence=evidence
+        )
 
     def _cycles(self, comms: list[Comm]) -> Iterator[Fact]:
         """Pairs of communicators in which the same ranks part in opposite ways."""
@@ -272,9 +274,17 @@ def _silence(
     of_host = {rank for rank, process in job.ranks.items() if process.host in hosts}
     if len(hosts) == 1 and len(job.hosts) > 1 and of_host <= set(named) and len(of_host) > 1 and set(named) == of_host:
         others = tuple(sorted(set(job.ranks) - of_host))
-        yield Fact("ras_host_silent", fields, tuple(sorted(of_host)), hosts, "", others, time, evidence)
+        yield Fact(
+            "ras_host_silent",
+            fields,
+            ranks=tuple(sorted(of_host)),
+            hosts=hosts,
+            affected=others,
+            time=time,
+            evidence=evidence,
+        )
     else:
-        yield Fact("ras_rank_silent", fields, ranks, hosts, "", affected, time, evidence)
+        yield Fact("ras_rank_silent", fields, ranks=ranks, hosts=hosts, affected=affected, time=time, evidence=evidence)
 
 
 def _lost_peers(job: Job) -> Iterator[Fact]:

@@ -49,5 +49,5 @@ def _doubled(host: str, ranks: dict[int, dict[str, Event]]) -> Iterator[Fact]:
             (first, one), (second, other) = sorted(found.items())[:2]
             fields: dict[str, Value] = {"gpu": gpu, "first_rank": first, "second_rank": second}
             lines = (evidence_of(other, f"rank {second} has GPU {gpu}"), evidence_of(one, f"rank {first} has it too"))
-            yield Fact("gpu_in_two_hosts", fields, (), (host,), "", (), None, lines)
+            yield Fact("gpu_in_two_hosts", fields, hosts=(host,), evidence=lines)
             return

@@ -81,12 +81,11 @@ def _gone(job: Job, gone: tuple[int, ...], losses: list[Event]) -> Iterator[Fact
     yield Fact(
         "rank_vanished",
         {"witnesses": witnesses, "last_words": words},
-        gone,
-        hosts,
-        "",
-        affected,
-        time,
-        (*loss, *last, *waits),
+        ranks=gone,
+        hosts=hosts,
+        affected=affected,
+        time=time,
+        evidence=(*loss, *last, *waits),
     )
     by_host = {h: {r for r, p in job.ranks.items() if p.host == h} for h in hosts}
     whole = [h for h in hosts if by_host[h] <= set(gone)]
@@ -94,12 +93,11 @@ def _gone(job: Job, gone: tuple[int, ...], losses: list[Event]) -> Iterator[Fact
         yield Fact(
             "host_vanished",
             {"witnesses": witnesses, "ranks_there": gone},
-            gone,
-            hosts,
-            "",
-            affected,
-            time,
-            (*loss, *last),
+            ranks=gone,
+            hosts=hosts,
+            affected=affected,
+            time=time,
+            evidence=(*loss, *last),
         )
 
 
@@ -131,12 +129,11 @@ def _abort(job: Job, rank: int) -> Fact:
     return Fact(
         "rank_aborted",
         {"api": first.kind},
-        (rank,),
-        hosts,
-        "",
-        affected,
-        first.time,
-        (evidence_of(first, "it aborted by itself"),),
+        ranks=(rank,),
+        hosts=hosts,
+        affected=affected,
+        time=first.time,
+        evidence=(evidence_of(first, "it aborted by itself"),),
     )
 
 

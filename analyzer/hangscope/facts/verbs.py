@@ -81,7 +81,7 @@ def _error(job: Job, kind: str, number: int, events: list[Event]) -> Fact:
     }
     lines = tuple(evidence_of(event, status.meaning) for event in events[:8])
     times = [event.time for event in events if event.time is not None]
-    return Fact(kind, fields, (), hosts, "", _ranks(job, events), min(times, default=None), lines)
+    return Fact(kind, fields, hosts=hosts, affected=_ranks(job, events), time=min(times, default=None), evidence=lines)
 
 
 def _accused(job: Job, side: str, events: list[Event]) -> str:
