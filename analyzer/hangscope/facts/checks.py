@@ -19,6 +19,9 @@ KINDS = {
     "fingerprint_size_differs": FactKind(
         _FIELDS, "torch's check of every call found one operation with different sizes or dtypes."
     ),
+    "trace_ranks_absent": FactKind(
+        ("late_ranks", "seq"), "torch's trace analysis lists the ranks that did not make a call."
+    ),
     "fingerprint_order_differs": FactKind(
         _FIELDS, "torch's check of every call found ranks at different sequence numbers."
     ),
@@ -49,6 +52,7 @@ def find(job: Job) -> Iterator[Fact]:
     """All facts of this module."""
     yield from _fingerprints(job)
     yield from _barriers(job)
+    yield from _traces(job)
     yield from _models(job)
     yield from _unused(job)
     yield from _named(job, "group_outsider", ("outside_group", "not_a_member"), "outside_rank")
@@ -159,6 +163,20 @@ def _barriers(job: Job) -> Iterator[Fact]:
             affected=tuple(sorted(waited - late)),
             time=events[0].time,
             evidence=evidence,
+        )
+
+
+def _traces(job: Job) -> Iterator[Fact]:
+    """``missing ranks: {3, 5}``, as torch's trace analysis lists them below the call's number."""
+    calls = job.events.of("trace_ranks_missing")
+    for event in job.events.of("trace_missing_ranks"):
+        near = [e for e in calls if e.line.file == event.line.file and 0 < event.line.number - e.line.number <= 12]
+        yield Fact(
+            "trace_ranks_absent",
+            {"late_ranks": event.fields.get("late_ranks"), "seq": near[-1].fields.get("seq") if near else None},
+            ranks=tuple(sorted(set(numbers(event.fields.get("late_ranks"))))),
+            time=event.time,
+            evidence=tuple(evidence_of(e) for e in [event, *near[-1:]]),
         )
 
 

@@ -53,6 +53,7 @@ _CONSEQUENCE_TEXTS = re.compile(
     r"Timed out (?:waiting|initializing)|wait timeout after|timed out in (?:call to wait|blocking wait)|"
     r"NCCL (?:error|Error|communicator was aborted)|nccl(?:Remote|System|Internal|UnhandledCuda)Error|"
     r"unhandled (?:cuda|system) error|(?:NPU|OPS|HCCL) function error: (?:Hccl|[Aa]clrtSynchronize)|"
+    r"HCCL error in: |ACL (?:stream|event|device) synchronize failed|"
     r"Horovod detected that one or more processes exited|Horovod has been shut down|"
     r"[Ss]ee (?:the )?(?:root cause|stack trace|error messages?|logs?)(?: \S+){0,3}? (?:above|for (?:the )?root cause)|"
     r"in a background process|Exception occurred in a worker process|The actor died because of|"

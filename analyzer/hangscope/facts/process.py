@@ -220,6 +220,10 @@ def _stops(job: Job) -> Iterator[Fact]:
     ):
         for event in job.events.of(kind):
             yield _stop(event, reason, by, told=told)
+    for event in job.events.of("closing_signal"):
+        # torchrun passes on the signal that it got itself; SIGTERM is also how it ends the peers of a failed worker
+        if str(event.fields.get("signal")) in ("SIGHUP", "SIGINT", "SIGQUIT"):
+            yield _stop(event, "a signal to torchrun", "torchrun", told=False)
 
 
 def _stop(event: Event, reason: str, by: str, *, told: bool) -> Fact:

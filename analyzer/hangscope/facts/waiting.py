@@ -57,7 +57,7 @@ def find(job: Job) -> Iterator[Fact]:
 
 
 def _long_work(job: Job) -> Iterator[Fact]:
-    limits = job.events.of(*_LIMITS)
+    limits = [*job.events.of(*_LIMITS), *_store_limits(job)]
     work = job.events.of("work_progress", "work_counted")
     if not limits or not work:
         return
@@ -91,6 +91,12 @@ def _long_work(job: Job) -> Iterator[Fact]:
             time=moving[0].time,
             evidence=tuple(_work_evidence(moving, limits)),
         )
+
+
+def _store_limits(job: Job) -> list[Event]:
+    """Waits for rank 0's unique id that ran out of time: the others come to their first collective, rank 0 does not."""
+    events = job.events.of("unique_id_missing")
+    return [event for event in events if "timeout" in str(event.fields.get("error", "")).lower()]
 
 
 def _done(event: Event) -> int:
