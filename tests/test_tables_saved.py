@@ -186,6 +186,17 @@ def test_many_calls_come_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert_same(sources, read_saved(tmp_path / "saved").sources)
 
 
+def test_tables_beside_their_logs_are_passed_over(tmp_path: Path) -> None:
+    shutil.copytree(SKIPPED, tmp_path / "logs")
+    report = plain(api.analyze(tmp_path / "logs", tables=tmp_path / "logs" / "tables"))
+    assert plain(api.analyze(tmp_path / "logs")) == report
+    for log in (tmp_path / "logs").glob("*.*"):
+        log.unlink()
+    with pytest.raises(InputError, match="no logs in") as error:
+        api.analyze(tmp_path / "logs")
+    assert "logs/tables" in error.value.advice
+
+
 # --- the tables for people --------------------------------------------------------------------------------
 
 

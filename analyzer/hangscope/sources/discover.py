@@ -17,6 +17,7 @@ from hangscope.sources.archive import Member, list_members
 from hangscope.sources.container import ContainerError, Limits
 from hangscope.sources.inputs import STDIN_PATH, Input
 from hangscope.sources.remote import RemoteFile, each, find_remote, is_pattern
+from hangscope.sources.saved import is_saved_job
 from hangscope.sources.sniff import SNIFF_BYTES, describe_error, is_archive, sniff_bytes
 from hangscope.sources.storage import SMALL_CHUNK
 from hangscope.sources.urls import is_url, local_path, shown
@@ -57,17 +58,21 @@ def discover(
     for path in paths:
         finder.add(path)
     if not finder.inputs and not finder.has_content_records:
-        raise _nothing(paths, finder.records)
+        raise _nothing(paths, finder.records, finder.saved)
     return finder.inputs, finder.records
 
 
-def _nothing(paths: Sequence[str], records: Sequence[SourceRecord]) -> InputError:
+def _nothing(paths: Sequence[str], records: Sequence[SourceRecord], saved: Sequence[str]) -> InputError:
     if not paths:
         advice = "Name a log file, a folder of logs, an archive, or - for standard input."
         return InputError("no path was given", advice)
     reasons = [f"{record.file}: {record.error}" for record in records[:3]]
     if not reasons:
         named = ", ".join(map(shown, paths))
+        if saved:
+            return InputError(
+                f"no logs in {named}", f"There are saved tables below it; name them: {' '.join(saved[:3])}"
+            )
         return InputError(f"nothing to read in {named}", "The folder holds no files; check the path.")
     more = f" (and {len(records) - 3} more)" if len(records) > len(reasons) else ""
     return InputError("; ".join(reasons) + more, "Check the path and its permissions.")
@@ -80,6 +85,7 @@ class _Finder:
         self.inputs: list[Input] = []
         self.records: list[SourceRecord] = []
         self.has_content_records = False
+        self.saved: list[str] = []
         self._limits = limits
         self._members = members
         self._names: set[str] = set()
@@ -167,7 +173,8 @@ class _Finder:
                     continue
                 name = os.path.relpath(entry.path, root).replace(os.sep, "/")
                 if _is_folder(entry):
-                    pending.append(entry.path)
+                    # tables saved beside their logs say nothing that the logs do not
+                    (self.saved if is_saved_job(entry.path) else pending).append(entry.path)
                 else:
                     (links if entry.is_symlink() else places).append(_Place(root, entry.path, name))
         yield from sorted(places, key=lambda place: natural_key(place.name))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import gc
 import json
 from array import array
 from collections.abc import Callable, Collection, Iterator
@@ -61,7 +63,7 @@ def read_saved(
         size = file.stat().st_size
         if size != manifest.files.get(PARSED):
             raise damaged(place, f"{PARSED} has {size:,} bytes and had {manifest.files.get(PARSED, 0):,}")
-        with pq.ParquetFile(file, page_checksum_verification=True) as stored:
+        with pq.ParquetFile(file, page_checksum_verification=True) as stored, _collector_paused():
             job = _Job(manifest, _name_in(place, manifest, taken))
             for done, row in _parts(stored, size):
                 job.take(*row)
@@ -78,6 +80,18 @@ def read_saved(
         raise damaged(place, f"{PARSED} holds something else ({error})") from error
     except (OSError, ValueError, RecursionError, OverflowError) as error:
         raise damaged(place, f"{PARSED} cannot be read ({str(error).partition(chr(10))[0]})") from error
+
+
+@contextlib.contextmanager
+def _collector_paused() -> Iterator[None]:
+    """No rounds of the garbage collector: all that is made stays, and looking through it takes as long as making it."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def _name_in(folder: Path, manifest: Manifest, taken: Collection[str]) -> Callable[[str], str]:
@@ -97,11 +111,11 @@ def _parts(stored: Any, size: int) -> Iterator[tuple[int, tuple[int, Part]]]:  #
         raise DamagedError("it decompresses to far more than a log")
     for number in groups:
         for batch in stored.iter_batches(_BATCH, [number], ["source", "part", "value", "ints", "floats"]):
-            sources, names, values, ints, floats = batch.columns
-            for row in range(batch.num_rows):
-                value = json.loads(values[row].as_py())
-                part = Part(names[row].as_py(), value, _numbers(ints[row], "q"), _numbers(floats[row], "d"))
-                yield size * (number + 1) // len(groups), (sources[row].as_py(), part)
+            sources, names, values = (column.to_pylist() for column in batch.columns[:3])
+            ints, floats = batch.columns[3:]
+            for row, source in enumerate(sources):
+                part = Part(names[row], json.loads(values[row]), _numbers(ints[row], "q"), _numbers(floats[row], "d"))
+                yield size * (number + 1) // len(groups), (source, part)
 
 
 def _numbers(cell: Any, typecode: str) -> array[Any] | None:  # noqa: ANN401
