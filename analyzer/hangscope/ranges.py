@@ -30,6 +30,18 @@ def count_off(numbers: Iterable[int]) -> str:
     return ",".join(_span(*run, 0) for run in runs)
 
 
+def rank_words(ranks: Iterable[int], *, most: int = 0) -> str:
+    """``rank 5``, ``ranks 0-3,6``; with `most`, no more than so many characters of numbers."""
+    known = sorted(set(ranks))
+    if not known:
+        return "no rank"
+    numbers = count_off(known)
+    if most and len(numbers) > most and "(" not in numbers:
+        shown = numbers[:most].rpartition(",")[0] or numbers[:most]
+        numbers = f"{shown},... ({len(known):,} in all)"
+    return f"rank {numbers}" if len(known) == 1 else f"ranks {numbers}"
+
+
 def _runs(numbers: list[int], *, strides: bool) -> list[tuple[int, int, int]]:
     """First, last and step of each run, the longest possible first."""
     runs = []

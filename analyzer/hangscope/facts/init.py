@@ -23,7 +23,7 @@ from hangscope.facts.init_stages import (
     unfinished_inits,
 )
 from hangscope.model import Evidence, Fact, Line, Value
-from hangscope.ranges import count_off
+from hangscope.ranges import count_off, rank_words
 
 KINDS = {
     "init_rank_absent": FactKind(
@@ -88,12 +88,18 @@ def _unfinished(job: Job, group: Group, begun: list[Communicator], inits: Sequen
     }
     if not absent or not start_precedes_bootstrap(job, (m.process for m in begun)):
         del fields["absent"]
-        yield Fact("init_stuck", fields | _where(group, inits), (), (), group.name, came, None, evidence)
+        yield Fact("init_stuck", fields | _where(group, inits), group=group.name, affected=came, evidence=evidence)
         return
     chosen = (_waiting(m.process) for m in begun[:4])
     last = tuple(line for line in chosen if line is not None)
     yield Fact(
-        "init_rank_absent", fields, ranks, _missing_host(group, absent), group.name, came, None, (*last, *evidence)
+        "init_rank_absent",
+        fields,
+        ranks=ranks,
+        hosts=_missing_host(group, absent),
+        group=group.name,
+        affected=came,
+        evidence=(*last, *evidence),
     )
 
 
@@ -150,14 +156,16 @@ def _behind(init: Init) -> Iterator[Fact]:
     ranks = tuple(sorted(stand.rank for stand in late if stand.rank is not None))
     affected = tuple(sorted(stand.rank for stand in peers if stand.rank is not None))
     where = tuple(sorted(host for host in hosts if host))
-    yield Fact("init_rank_behind", fields, ranks, where, init.name, affected, None, tuple(lines))
+    yield Fact(
+        "init_rank_behind", fields, ranks=ranks, hosts=where, group=init.name, affected=affected, evidence=tuple(lines)
+    )
 
 
 def _names(stands: Sequence[Stand]) -> str:
     """``rank 3``, ``ranks 4-7``, or the processes where nobody knows their ranks."""
     ranks = [stand.rank for stand in stands if stand.rank is not None]
     if len(ranks) == len(stands):
-        return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {count_off(ranks)}"
+        return rank_words(ranks)
     pids = [stand.process.pid for stand in stands if stand.process.pid is not None]
     kind = "the process" if len(stands) == 1 else "the processes"
     return f"{kind} {count_off(pids)}" if len(pids) == len(stands) else kind
@@ -179,7 +187,9 @@ def _partly(group: Group, begun: list[Communicator]) -> Fact:
     others = tuple(sorted(set(group.ranks()) - set(ranks)))
     evidence = tuple(_last(m.process) for m in late[:8] if m.process.last_line is not None)
     fields: dict[str, Value] = {"complete": len(begun) - len(late), "size": group.size, "group_name": group.name}
-    return Fact("init_partly_complete", fields, ranks, hosts, group.name, others, None, evidence)
+    return Fact(
+        "init_partly_complete", fields, ranks=ranks, hosts=hosts, group=group.name, affected=others, evidence=evidence
+    )
 
 
 def _missing_host(group: Group, absent: tuple[int, ...]) -> tuple[str, ...]:
@@ -213,7 +223,7 @@ def _silent(waiting: list[Process]) -> Fact:
         evidence_of(next(e for e in reversed(p.events) if e.kind in _BOOTSTRAP_KINDS), "the last it said")
         for p in waiting[:8]
     )
-    return Fact("init_silent", {"processes": len(waiting)}, (), hosts, "", (), None, evidence)
+    return Fact("init_silent", {"processes": len(waiting)}, hosts=hosts, evidence=evidence)
 
 
 def _line(line: Line | None, why: str) -> Evidence:

@@ -9,7 +9,7 @@ from hangscope.align.recorder_trouble import Fault, Trouble
 from hangscope.align.recordings import Recordings
 from hangscope.facts import FactKind
 from hangscope.model import Evidence, Fact, Location, Value
-from hangscope.ranges import count_off
+from hangscope.ranges import rank_words
 
 _FIELDS = (
     "seq", "last_seq", "op", "called", "description", "where", "expected", "found", "last_seen", "last_where",
@@ -83,7 +83,7 @@ def _fact(trouble: Trouble, job: Job) -> Fact:
         "last_seen": trouble.last_seen,
         "last_where": trouble.last_where,
         "arrived": call.arrived,
-        "waiters": f"rank{'' if len(waiters) == 1 else 's'} {count_off(waiters)}" if waiters else None,
+        "waiters": rank_words(waiters) if waiters else None,
         "missing": call.missing,
         "tie": call.tie,
         "waiting": trouble.waits,

@@ -13,11 +13,10 @@ from hangscope.report.given_settings import steps_about_settings
 from hangscope.report.inputs import DiagnosisView, JobView
 from hangscope.report.pieces import Piece, decides, piece_of, suspects_of
 from hangscope.report.reach import Reach, is_name
+from hangscope.report.spans import HIGH, MEDIUM
 
 _MOST_STEPS = 8
 _ABOUT_SETTINGS = 2
-_SURE = 0.8
-_LIKELY = 0.5
 
 _A_PID = re.compile(r"(?<![\w$])PID\b")
 _TOLD_PID = re.compile(r"\b(?:pid|[Pp]rocess) (\d+)\b")
@@ -46,7 +45,7 @@ def _steps(job: JobView, verdict: Finding) -> list[NextStep]:
         for piece, remedy in remedies
     ]
     collected = what_to_collect(job, verdict)
-    if verdict.cause == INSUFFICIENT_EVIDENCE or verdict.role is Role.SYMPTOM or verdict.confidence < _LIKELY:
+    if verdict.cause == INSUFFICIENT_EVIDENCE or verdict.role is Role.SYMPTOM or verdict.confidence < MEDIUM:
         there = {piece for piece, _ in collected if piece is not None}
         further = [(piece, step) for piece, step in tried if not (piece in there and _is_plain(step))]
         # stacks are gone when the job is ended, all else can wait
@@ -60,7 +59,7 @@ def _is_open(verdict: Finding) -> bool:
     """More evidence could change the answer."""
     if verdict.cause == NO_FAULT_FOUND:
         return False
-    return verdict.cause == INSUFFICIENT_EVIDENCE or verdict.role is Role.SYMPTOM or verdict.confidence < _SURE
+    return verdict.cause == INSUFFICIENT_EVIDENCE or verdict.role is Role.SYMPTOM or verdict.confidence < HIGH
 
 
 def _few(steps: list[NextStep], last: list[NextStep]) -> tuple[NextStep, ...]:

@@ -5,20 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from hangscope.diagnose.catalogue import INSUFFICIENT_EVIDENCE
+from hangscope.facts.comparisons.messages import TOPIC as MESSAGES
 from hangscope.model import ComparedValue, Comparison, Evidence, Finding
 from hangscope.report.printable import one_line
 from hangscope.report.spans import count_words, fold_hosts, rank_words
 
-MESSAGES = "messages"
-"""The topic of lines that one rank or host alone printed."""
-
-_UNSURE = "insufficient-evidence"
 _LONE_LINES = 3
+
+
+def properties(comparisons: Iterable[Comparison]) -> list[Comparison]:
+    """The comparisons of what ranks and hosts have, without the lines that one rank alone printed."""
+    return [c for c in comparisons if c.topic != MESSAGES]
 
 
 def differing(comparisons: Iterable[Comparison]) -> list[Comparison]:
     """Those with several values, what must agree first; not the lines that one rank printed."""
-    found = [c for c in comparisons if c.differs and c.topic != MESSAGES]
+    found = [c for c in properties(comparisons) if c.differs]
     return sorted(found, key=lambda c: not c.must_agree)
 
 
@@ -47,7 +50,7 @@ def who_has(value: ComparedValue, *, most: int = 0) -> str:
 
 def with_lone_lines(finding: Finding, comparisons: Sequence[Comparison]) -> Finding:
     """A verdict that too little is known, with the first lines that one rank alone printed as further evidence."""
-    if finding.cause != _UNSURE:
+    if finding.cause != INSUFFICIENT_EVIDENCE:
         return finding
     known = {(evidence.at.file, evidence.at.line) for evidence in finding.evidence}
     added: list[Evidence] = []

@@ -5,26 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from hangscope.ranges import count_off, fold_numbers
+from hangscope.ranges import fold_numbers, rank_words
 
-__all__ = ["confidence_word", "count_words", "fold_hosts", "fold_numbers", "rank_words", "size_words"]
+__all__ = ["HIGH", "MEDIUM", "confidence_word", "count_words", "fold_hosts", "fold_numbers", "rank_words", "size_words"]
+
+HIGH, MEDIUM = 0.8, 0.5
+"""Confidences from which a finding counts as one of high, and of medium confidence."""
 
 _NUMBERED = re.compile(r"(.*?)(\d+)(\D*)", re.DOTALL)
 
 # Addresses are numbers too, yet nobody reads 10.0.0.[4-7] as four machines at night.
 _ADDRESS = re.compile(r"[\d.:]+")
-
-
-def rank_words(ranks: Iterable[int], *, most: int = 0) -> str:
-    """``rank 5``, ``ranks 0-3,6``; with `most`, no more than so many characters of numbers."""
-    known = sorted(set(ranks))
-    if not known:
-        return "no rank"
-    numbers = count_off(known)
-    if most and len(numbers) > most and "(" not in numbers:
-        shown = numbers[:most].rpartition(",")[0] or numbers[:most]
-        numbers = f"{shown},... ({len(known):,} in all)"
-    return f"rank {numbers}" if len(known) == 1 else f"ranks {numbers}"
 
 
 def fold_hosts(names: Iterable[str]) -> str:
@@ -65,6 +56,6 @@ def size_words(size_bytes: int) -> str:
 
 def confidence_word(confidence: float) -> str:
     """The contract's words: high from 0.8, medium from 0.5, else low."""
-    if confidence >= 0.8:
+    if confidence >= HIGH:
         return "high"
-    return "medium" if confidence >= 0.5 else "low"
+    return "medium" if confidence >= MEDIUM else "low"

@@ -8,12 +8,10 @@ from hangscope.diagnose.catalogue import INSUFFICIENT_EVIDENCE, NO_FAULT_FOUND
 from hangscope.model import Finding, Role, StoryStep
 from hangscope.report.inputs import DiagnosisView, JobView, StuckView
 from hangscope.report.launcher_ends import tell_of_launcher
-from hangscope.report.spans import count_words, rank_words
+from hangscope.report.spans import MEDIUM, count_words, rank_words
 from hangscope.report.times import delay_words, iso_time
 
 _EVIDENCE = 2
-_LIKELY = 0.5
-"""Of a fault that is less likely it is too much to say that nothing else explains it."""
 
 
 def tell_story(job: JobView, diagnosis: DiagnosisView) -> tuple[StoryStep, ...]:
@@ -37,7 +35,8 @@ def tell_story(job: JobView, diagnosis: DiagnosisView) -> tuple[StoryStep, ...]:
     by_launcher = tell_of_launcher(job, verdict)
     if by_launcher is not None:
         steps.append(by_launcher)
-    for other in [f for f in left if f.explained_by is None and f.role is Role.CAUSE and f.confidence >= _LIKELY]:
+    # of a fault that is less likely it is too much to say that nothing else explains it
+    for other in [f for f in left if f.explained_by is None and f.role is Role.CAUSE and f.confidence >= MEDIUM]:
         left = [finding for finding in left if finding is not other]
         steps.append(_finding_step(other, " (nothing above explains it)"))
         left = _follow(other, left, diagnosis.findings, steps)

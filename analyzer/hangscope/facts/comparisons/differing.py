@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from hangscope.model import Comparison, Evidence, Fact, Value
-from hangscope.ranges import count_off
+from hangscope.ranges import rank_words
 
 _VALUES = 6
 _NAMES = 4
@@ -14,7 +14,7 @@ _NAMES = 4
 def name_holders(ranks: Sequence[int], hosts: Sequence[str], names: Sequence[str] = ()) -> str:
     """``rank 3``, ``ranks 4-7``, else their hosts, else their files: what a text calls those who have a value."""
     if ranks:
-        return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {count_off(ranks)}"
+        return rank_words(ranks)
     known = list(hosts or names)
     if not known:
         return "some processes"

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
+from hangscope.diagnose.catalogue import INSUFFICIENT_EVIDENCE
 from hangscope.model import ComparedValue, Comparison, Report
-from hangscope.report.comparisons import MESSAGES, differing, lone_lines, who_has
+from hangscope.report.comparisons import differing, lone_lines, properties, who_has
 from hangscope.report.printable import one_line
-from hangscope.report.spans import count_words, fold_hosts, rank_words
+from hangscope.report.spans import HIGH, count_words, fold_hosts, rank_words
 from hangscope.report.terminal.screen import Screen, columns
 
 _WIDE = 110
@@ -17,7 +18,6 @@ _WIDE = 110
 _ROWS = 12
 _VALUES = 4
 _LINES = 3
-_CLEAR = 0.8
 _NAME = 24
 _LEAST = 16
 _VALUE_ROWS = 2
@@ -25,7 +25,7 @@ _VALUE_ROWS = 2
 
 def show_comparisons(screen: Screen, report: Report) -> None:
     """The part of the page that compares ranks and hosts; nothing when all are alike, unless that helps."""
-    compared = [c for c in report.comparisons if c.topic != MESSAGES]
+    compared = properties(report.comparisons)
     different = differing(report.comparisons)
     if different or (compared and screen.options.verbose):
         screen.heading(_title(len(different), len(compared)))
@@ -40,14 +40,14 @@ def show_comparisons(screen: Screen, report: Report) -> None:
                 screen.blank()
                 screen.prose("equal wherever they are printed:", indent=1, style="dim")
             _show_table(screen, equal)
-    elif compared and report.verdict.cause == "insufficient-evidence":
+    elif compared and report.verdict.cause == INSUFFICIENT_EVIDENCE:
         ranks = {rank for c in compared for value in c.values for rank in value.ranks}
         whose = f" of {count_words(len(ranks), 'rank')}" if ranks else ""
         screen.heading("What differs between ranks")
         things = "1 property" if len(compared) == 1 else f"{len(compared):,} properties"
         screen.prose(f"Compared {things} (versions, settings, network){whose}: all equal.", indent=1)
     # where the answer is clear, they are the trouble that followed
-    if screen.options.verbose or report.verdict.confidence < _CLEAR:
+    if screen.options.verbose or report.verdict.confidence < HIGH:
         _show_lone_lines(screen, lone_lines(report.comparisons))
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
+from hangscope.diagnose.catalogue import INSUFFICIENT_EVIDENCE, NO_FAULT_FOUND
 from hangscope.model import CollectiveState, Evidence, Finding, Report, StoryStep
 from hangscope.report.printable import one_line
 from hangscope.report.spans import confidence_word, count_words, fold_numbers, rank_words, size_words
@@ -139,7 +140,7 @@ def show_last_line(screen: Screen, report: Report) -> None:
     line.append(one_line(verdict.title), style="not bold")
     line.append(f" ({verdict.cause}, {confidence_word(verdict.confidence)}).", style="not bold")
     screen.show(line)
-    if verdict.cause not in ("no-fault-found", "insufficient-evidence"):
+    if verdict.cause not in (NO_FAULT_FOUND, INSUFFICIENT_EVIDENCE):
         screen.show(Text("More: ") + Text(f"hangscope explain {verdict.cause}", style="cyan"))
 
 

@@ -82,9 +82,9 @@ def _show_panel(screen: Screen, report: Report) -> None:
 
 
 def _panel_title(verdict: Finding) -> tuple[str, str]:
-    if verdict.cause == "no-fault-found":
+    if verdict.cause == NO_FAULT_FOUND:
         return "NO FAULT FOUND", "green"
-    if verdict.cause == "insufficient-evidence":
+    if verdict.cause == INSUFFICIENT_EVIDENCE:
         return "NOT ENOUGH EVIDENCE", "yellow"
     if verdict.role is Role.SYMPTOM:
         return "A SYMPTOM ONLY: its cause is not in this evidence", "yellow"
@@ -94,9 +94,9 @@ def _panel_title(verdict: Finding) -> tuple[str, str]:
 
 
 def _steps_title(verdict: Finding) -> str:
-    if verdict.cause == "no-fault-found":
+    if verdict.cause == NO_FAULT_FOUND:
         return "If it hangs again"
-    return "What to collect" if verdict.cause == "insufficient-evidence" else "What to do now"
+    return "What to collect" if verdict.cause == INSUFFICIENT_EVIDENCE else "What to do now"
 
 
 def _confidence(finding: Finding) -> str:
