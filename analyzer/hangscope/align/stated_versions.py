@@ -12,7 +12,10 @@ from hangscope.align.versions import Inferred, Version, Versions
 from hangscope.model import Event
 from hangscope.parse.recorder.recording import Recording
 
-_KINDS = {
+CUDA_OF_TORCH = (("torch_version", "cuda"), ("torch_cuda_version", "cuda_version"))
+"""(Event kind, field) that state for which CUDA a PyTorch is built."""
+
+STATING = {
     "nccl": (
         ("nccl_version", "version"),
         ("rccl_version", "version"),
@@ -20,12 +23,7 @@ _KINDS = {
         ("process_group_environment", "nccl_version"),
         ("torch_nccl_error", "nccl_version"),
     ),
-    "cuda": (
-        ("nccl_version", "cuda"),
-        ("ras_version", "cuda"),
-        ("torch_version", "cuda"),
-        ("torch_cuda_version", "cuda_version"),
-    ),
+    "cuda": (("nccl_version", "cuda"), ("ras_version", "cuda"), *CUDA_OF_TORCH),
     "torch": (("torch_version", "torch"),),
     "ofi": (("ofi_version", "version"),),
     "driver": (("nvidia_smi_header", "driver"), ("driver_module", "driver"), ("driver_version", "driver")),
@@ -43,7 +41,7 @@ def find_versions(events: Sequence[Event], recordings: Iterable[Recording] = ())
         events: recognized lines.
         recordings: dumps of flight recorders; those of torch 2.8 and later name NCCL's version.
     """
-    found = _stated(events, _KINDS)
+    found = _stated(events, STATING)
     found["nccl"].update(recording.library for recording in recordings if recording.library)
     installed = _stated(events, {software: kinds for software, kinds in _INSTALLED.items() if not found[software]})
     stated: dict[str, Any] = {software: _one_or_more(values) for software, values in (found | installed).items()}
@@ -60,7 +58,7 @@ def _stated(events: Iterable[Event], kinds: Mapping[str, Iterable[tuple[str, str
         for software, name in wanted.get(event.kind, ()):
             value = event.fields.get(name)
             if isinstance(value, str) and value:
-                found[software].add(_dotted(value))
+                found[software].add(dotted(value))
     return found
 
 
@@ -76,7 +74,7 @@ def add_inferred(stated: Versions, releases: Mapping[str, Sequence[tuple[Process
     return replace(stated, inferred={product: found for product, found in inferred.items() if found is not None})
 
 
-def _dotted(version: str) -> str:
+def dotted(version: str) -> str:
     """A version with dots: torch's build tags write CUDA 12.4 as ``cu124``."""
     return f"{version[:-1]}.{version[-1]}" if version.isdigit() else version
 

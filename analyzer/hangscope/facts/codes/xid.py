@@ -16,7 +16,7 @@ _LINKS = "nvlink-error"
 
 # `RLW_REMAP  Nonfatal  XC0 i0 Link 01 (0x021425c6 0x00000004 ...)`: the second word is the error status.
 _UNIT = re.compile(
-    r"(?P<unit>[A-Z][A-Z0-9_]+)\s+(?P<severity>Fatal|Nonfatal|Non-fatal)\b.*?"
+    r"\b(?P<unit>[A-Z][A-Z0-9_]+)\s+(?P<severity>Fatal|Nonfatal|Non-fatal)\b.*?"
     r"Link (?P<link>-?\d+)\s*\(\s*0x[0-9a-fA-F]+[\s,]+0x(?P<status>[0-9a-fA-F]+)"
 )
 _NONFATAL = re.compile(r"\b[Nn]on-?fatal\b")

@@ -73,11 +73,6 @@ def compare_devices(job: Job) -> Comparison | None:
     return compared(TOPIC, "HCAs", said, must_agree=True)
 
 
-def device_count(text: str) -> int:
-    """The number at the beginning of a value of `compare_devices`."""
-    return 0 if text == "none" else int(text.split(" ", 1)[0])
-
-
 def network_of(address: str) -> str:
     """``10.20.x.x``: the first half of an IPv4 address, or the first four groups of an IPv6 address; "" for neither.
 

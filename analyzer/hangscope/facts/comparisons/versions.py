@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from hangscope.align.job import Job
 from hangscope.align.releases import common_releases, group_by_release
+from hangscope.align.stated_versions import CUDA_OF_TORCH, STATING, dotted
 from hangscope.facts.comparisons.said import Holders, Said, compared
 from hangscope.facts.nccl_releases import release_groups
 from hangscope.model import Comparison, Evidence
@@ -20,11 +21,11 @@ TORCH, NCCL, CUDA, NCCL_CUDA, PYTHON = "PyTorch", "NCCL", "CUDA of PyTorch", "CU
 CUDA_DRIVER, DRIVER, IMAGE = "CUDA of the driver", "NVIDIA driver", "container image"
 
 _STATED: dict[str, tuple[tuple[str, str], ...]] = {
-    TORCH: (("torch_version", "torch"),),
-    CUDA: (("torch_version", "cuda"), ("torch_cuda_version", "cuda_version")),
+    TORCH: STATING["torch"],
+    CUDA: CUDA_OF_TORCH,
     NCCL_CUDA: (("nccl_version", "cuda"),),
     CUDA_DRIVER: (("cuda_driver_version", "driver_version"), ("nvidia_smi_header", "cuda_version")),
-    DRIVER: (("nvidia_smi_header", "driver"), ("driver_module", "driver"), ("driver_version", "driver")),
+    DRIVER: STATING["driver"],
     IMAGE: (("container_image", "image"),),
 }
 """Aspect -> (event kind, field) that state it; the first kind that a process says decides."""
@@ -81,10 +82,10 @@ def _inferred(holders: Holders) -> list[Said]:
 
 
 def _release(text: str, aspect: str) -> str:
-    """``124`` as ``12.4`` (torch's build tags), ``12080`` as ``12.8`` (the driver interface's number)."""
+    """A version as people write it: of ``12080``, the driver interface's number, ``12.8``."""
     if aspect == CUDA_DRIVER and text.isdecimal():
         return f"{int(text) // 1000}.{int(text) % 1000 // 10}"
-    return f"{text[:-1]}.{text[-1]}" if aspect == CUDA and text.isdecimal() else text
+    return dotted(text) if aspect == CUDA else text
 
 
 def _nccl(holders: Holders) -> Iterator[Said]:
