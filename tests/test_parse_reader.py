@@ -49,7 +49,7 @@ def test_an_error_chain_repeated_65000_times_is_four_events_with_their_counts() 
 
 def test_memory_does_not_grow_with_repeated_lines() -> None:
     peaks = []
-    for repeats in (2_000, 2_000, 8_000):  # the first fills caches
+    for repeats in (4_000, 4_000, 12_000):  # the first fills caches, and more than a chunk
         log = io.BytesIO(CHAIN.encode() * repeats)
         tracemalloc.start()
         read_stream("job.log", log)

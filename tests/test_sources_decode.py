@@ -135,7 +135,7 @@ def test_memory_stays_bounded_by_a_line_without_end() -> None:
             self.left -= 1
             return b"y" * decode.CHUNK if self.left >= 0 else b""
 
-    (line,) = read_raw_lines(Endless())  # type: ignore[arg-type]
+    (line,) = read_raw_lines(Endless())
     assert len(line.text) <= MAX_TEXT + len(CUT_MARK)
     assert line.end == 256 * decode.CHUNK
     assert not line.complete
@@ -176,7 +176,7 @@ def test_any_bytes_give_ordered_printable_lines(data: bytes) -> None:
 def test_how_the_bytes_arrive_does_not_matter(parts: list[bytes], step: int) -> None:
     data = b"".join(parts)
     whole = lines(data)
-    assert list(read_raw_lines(Dribble(data, step))) == whole  # type: ignore[arg-type]
+    assert list(read_raw_lines(Dribble(data, step))) == whole
 
 
 @given(st.text(alphabet=st.characters(exclude_categories=["Cs"])))

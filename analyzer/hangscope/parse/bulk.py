@@ -18,8 +18,14 @@ from hangscope.model import Event
 from hangscope.parse.columns import CallColumns, CallShape, WriterKey, pointer
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
     from hangscope.parse.call_codes import CodeSlots
     from hangscope.parse.call_layouts import Fields, Found, LayoutFinder
+
+    Ints = npt.NDArray[np.int32]
+    Numbers = npt.NDArray[np.integer[Any]]
 
 CALL_KIND = "nccl_call"
 MARK = ": opCount "
@@ -127,7 +133,12 @@ class CallReader:
             shapes, rows, op_counts = shapes[good], rows[good], op_counts[good]
             if not len(rows):
                 return
-        lines = (rows + first_line).astype(np.int32)
+        self.add_rows(shapes, op_counts, (rows + first_line).astype(np.int32))
+
+    def add_rows(self, shapes: Ints, op_counts: Numbers, lines: Ints) -> None:
+        """Adds call lines without a time: the number of the distinct call, opCount and line number of each."""
+        import numpy as np
+
         wide = bool(op_counts.max() > np.iinfo(np.int32).max)
         counts = op_counts.astype(np.int64 if wide else np.int32)
         self.columns.append_rows(shapes.tobytes(), counts.tobytes(), lines.tobytes(), wide=wide)

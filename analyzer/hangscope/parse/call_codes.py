@@ -11,27 +11,42 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-_BITS = 14
-_MOST_KEYS = 100_000
+Keys = npt.NDArray[np.uint64]
+Codes = npt.NDArray[np.int32]
+
+_FEWEST_BITS, _MOST_BITS = 13, 20
+_SLOTS_A_KEY = 8
+_MOST_KEYS = (1 << _MOST_BITS) // _SLOTS_A_KEY
 
 
 class CodeSlots:
     """The keys of one input."""
 
     def __init__(self) -> None:
-        self._keys = np.zeros(1 << _BITS, dtype=np.uint64)
-        # a key of 0 is found in an empty slot: its lines go the slow way
-        self._codes = np.full(1 << _BITS, -1, dtype=np.int32)
         self._code_of: dict[int, int] = {}
+        self._lay_out(_FEWEST_BITS)
 
-    def codes(self, keys: npt.NDArray[np.uint64], read: Callable[[int], int]) -> npt.NDArray[np.int32]:
+    def _lay_out(self, bits: int) -> None:
+        """A table of so many slots (as a power of two), with the keys that are known."""
+        self._bits = bits
+        self._shift = np.uint64(64 - bits)
+        self._keys: Keys = np.zeros(1 << bits, dtype=np.uint64)
+        # a key of 0 is found in an empty slot: its lines go the slow way
+        self._codes: Codes = np.full(1 << bits, -1, dtype=np.int32)
+        self._place(np.array(list(self._code_of), np.uint64), np.array(list(self._code_of.values()), np.int32))
+
+    def _place(self, keys: Keys, codes: Codes) -> None:
+        slots = (keys >> self._shift).astype(np.int64)
+        self._keys[slots], self._codes[slots] = keys, codes
+
+    def codes(self, keys: Keys, read: Callable[[int], int]) -> Codes:
         """The number of each key.
 
         Args:
             keys: of some lines; the upper bits tell them apart as well as all.
             read: given the index of the first line with a new key, tells its number.
         """
-        slots = (keys >> np.uint64(64 - _BITS)).astype(np.int64)
+        slots = (keys >> self._shift).astype(np.int64)
         codes = self._codes[slots]
         missing = np.flatnonzero(self._keys[slots] != keys)
         if not len(missing):
@@ -47,7 +62,9 @@ class CodeSlots:
             if code is None:
                 code = self._code_of[key] = read(int(missing[firsts[at]]))
             found[at] = code
-        taken = (new >> np.uint64(64 - _BITS)).astype(np.int64)
-        self._keys[taken], self._codes[taken] = new, found
         codes[missing] = found[inverse]
+        if len(self._code_of) * _SLOTS_A_KEY > 1 << self._bits and self._bits < _MOST_BITS:
+            self._lay_out((len(self._code_of) * _SLOTS_A_KEY).bit_length())
+        else:
+            self._place(new, found)
         return codes

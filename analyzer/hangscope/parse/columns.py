@@ -144,6 +144,12 @@ class CallColumns:
         if 0 < before < len(self.line):
             self._in_order = self._in_order and self.line[before - 1] <= self.line[before]
 
+    def take_rows(self) -> tuple[array[int], array[int], array[int]]:
+        """Takes all rows out: shapes, opCounts and lines."""
+        rows = self.shape, self.op_count, self.line
+        self.shape, self.op_count, self.line = array("i"), array("i"), array("i")
+        return rows
+
     def _widen(self) -> None:
         if self.op_count.typecode == "i":
             self.op_count = array("q", self.op_count)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import io
+from collections.abc import Iterator
 from typing import BinaryIO
 
 from hangscope.errors import HangscopeError
@@ -15,6 +17,7 @@ from hangscope.parse.columns import WriterKey, writer_key
 from hangscope.parse.complaints import Complaints
 from hangscope.parse.formats import find_format
 from hangscope.parse.source import RESTART_KINDS, ParsedSource, WriterInfo
+from hangscope.parse.split import WORTH_SPLITTING, SplitFile
 from hangscope.parse.stacks import StackReader, placed
 from hangscope.parse.tracebacks import ExceptionRecord, TracebackAssembler
 from hangscope.sources.decode import RawLine, Rest, read_raw_lines
@@ -33,9 +36,14 @@ _KNOWN_HEADERS = frozenset({"nccl", "c10"})
 _MAX_FRAMES = 60
 
 
-def read_input(item: Input) -> ParsedSource:
-    """Reads one input whole. Never raises for what the input holds: trouble becomes the record's `error`."""
-    reader = _Reader(item.name, item.size or 0)
+def read_input(item: Input, processes: int = 1) -> ParsedSource:
+    """Reads one input whole. Never raises for what the input holds: trouble becomes the record's `error`.
+
+    Args:
+        item: what to read.
+        processes: with how many; more than one help with a big file of call lines.
+    """
+    reader = _Reader(item.name, item.size or 0, processes)
     try:
         with item.open() as stream:
             return reader.read(stream)
@@ -51,9 +59,10 @@ def read_stream(name: str, stream: BinaryIO) -> ParsedSource:
 class _Reader:
     """The state of reading one input."""
 
-    def __init__(self, name: str, size: int) -> None:
+    def __init__(self, name: str, size: int, processes: int = 1) -> None:
         self._name = name
         self._size = size
+        self._processes = processes
         self._grammars: GrammarSet = load_set()
         self._calls = CallReader(name)
         self._unwrapper = Unwrapper(name)
@@ -78,7 +87,7 @@ class _Reader:
         if sniffed.kind not in (Kind.TEXT, Kind.EMPTY):
             return ParsedSource(SourceRecord(self._name, sniffed.kind.value, 0, self._size, 0, sniffed.error))
         complete = True
-        for raw in self._unwrapper.learn(read_raw_lines(sniffed.stream, self._take_block, SAMPLE)):
+        for raw in self._unwrapper.learn(self._raw_lines(sniffed.stream)):
             self._take(raw)
             self._end, complete = max(self._end, raw.end), raw.complete
         for assembler in self._assemblers.values():
@@ -95,12 +104,22 @@ class _Reader:
 
     # --- lines ------------------------------------------------------------------------------------------
 
+    def _raw_lines(self, stream: BinaryIO) -> Iterator[RawLine]:
+        file = getattr(stream, "raw", None)
+        if self._processes < 2 or self._size < WORTH_SPLITTING or not isinstance(file, io.FileIO):
+            return read_raw_lines(stream, self._take_block, SAMPLE)
+        split = SplitFile(file, self._size, self._name, self._calls, self._processes)
+        return split.lines(self._take_block, SAMPLE, self._passed)
+
+    def _passed(self, line: int, end: int) -> None:
+        """A block was read up to this line, and to this place."""
+        self._lines, self._end = line, end
+
     def _take_block(self, block: bytes, first_line: int, end: int) -> tuple[int, Rest] | None:
         """Takes the calls of a block."""
         taken = self._calls.take_block(block, first_line)
         if taken is not None:
-            self._lines = first_line + taken[0] - 1
-            self._end = end
+            self._passed(first_line + taken[0] - 1, end)
         return taken
 
     def _take(self, raw: RawLine) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 
 from hangscope.grammar import load_set
 from hangscope.parse.reader import read_input
 from hangscope.parse.source import ParsedSource
+from hangscope.parse.split import WORTH_SPLITTING
 from hangscope.sources.inputs import Input
 
 Progress = Callable[[int, int], None]
@@ -30,39 +31,44 @@ def read_inputs(
     """
     total = sum(item.size or 0 for item in inputs)
     workers = jobs if jobs is not None else (os.cpu_count() or 1)
-    if workers <= 1 or len(inputs) < 2 or total < _WORTH_A_POOL:
-        return [_told(read_input(item), done, total, progress) for item, done in _running(inputs)]
-    return _read_in_pool(inputs, workers, total, progress)
-
-
-def _running(inputs: Sequence[Input]) -> list[tuple[Input, int]]:
-    done = 0
-    pairs = []
-    for item in inputs:
-        done += item.size or 0
-        pairs.append((item, done))
-    return pairs
-
-
-def _told(source: ParsedSource, done: int, total: int, progress: Progress | None) -> ParsedSource:
-    if progress is not None:
-        progress(done, total)
-    return source
-
-
-def _read_in_pool(inputs: Sequence[Input], workers: int, total: int, progress: Progress | None) -> list[ParsedSource]:
-    load_set()  # before the fork, so that no worker compiles the grammars again
     results: dict[int, ParsedSource] = {}
+    many: list[int] = []
     done = 0
+
+    def take(index: int, source: ParsedSource) -> None:
+        nonlocal done
+        results[index] = source
+        done += inputs[index].size or 0
+        if progress is not None:
+            progress(done, total)
+
+    for index, item in enumerate(inputs):
+        if workers > 1 and _is_worth_splitting(item, total, workers):
+            take(index, read_input(item, workers))
+        else:
+            many.append(index)
+    if workers <= 1 or len(many) < 2 or sum(inputs[index].size or 0 for index in many) < _WORTH_A_POOL:
+        for index in many:
+            take(index, read_input(inputs[index]))
+    else:
+        for index, source in _read_in_pool(inputs, many, workers):
+            take(index, source)
+    return [results[index] for index in range(len(inputs))]
+
+
+def _is_worth_splitting(item: Input, total: int, workers: int) -> bool:
+    """Whether all processes together read this file: it is so large that the others would wait for one at the end."""
+    size = item.size or 0
+    return item.member is None and size >= WORTH_SPLITTING and size * 2 * workers >= total
+
+
+def _read_in_pool(inputs: Sequence[Input], many: Sequence[int], workers: int) -> Iterator[tuple[int, ParsedSource]]:
+    load_set()  # before the fork, so that no worker compiles the grammars again
     context = multiprocessing.get_context("fork")
-    with ProcessPoolExecutor(min(workers, len(inputs)), mp_context=context) as pool:
+    with ProcessPoolExecutor(min(workers, len(many)), mp_context=context) as pool:
         # the largest first: the last worker to finish decides how long all takes
-        order = sorted(range(len(inputs)), key=lambda i: -(inputs[i].size or 0))
-        futures = {pool.submit(read_input, inputs[i]): i for i in order}
+        order = sorted(many, key=lambda index: -(inputs[index].size or 0))
+        futures = {pool.submit(read_input, inputs[index]): index for index in order}
         for future in as_completed(futures):
-            index = futures[future]
-            results[index] = future.result()
-            done += inputs[index].size or 0
-            if progress is not None:
-                progress(done, total)
-    return [results[i] for i in range(len(inputs))]
+            # what a future holds is held as long as the future
+            yield futures.pop(future), future.result()

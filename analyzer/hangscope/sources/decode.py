@@ -7,8 +7,8 @@ import functools
 import itertools
 import operator
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import BinaryIO, NamedTuple
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from typing import NamedTuple, Protocol
 
 CHUNK = 1 << 20
 """Bytes read at once: enough that lines of a kind are many in it, few enough that memory does not matter."""
@@ -16,7 +16,8 @@ MAX_TEXT = 1 << 16
 """How much of one line is kept, in bytes; the rest is read over."""
 CUT_MARK = "…[cut]"
 
-_LONG = 4 * MAX_TEXT
+LONG = 4 * MAX_TEXT
+"""A line of more bytes is read piece by piece."""
 _CONTROLS = bytes([*range(9), *range(0x0B, 0x20), 0x7F])
 _OTHER_CONTROLS = _CONTROLS.translate(None, b"\0\r\x1b")
 # CSI, then OSC, then DCS/SOS/PM/APC, then two-character escapes; the 8-bit CSI is U+009B once decoded.
@@ -47,6 +48,12 @@ TakeBlock = Callable[[bytes, int, int], tuple[int, Rest] | None]
 are there, and which are not taken? None when the block is not taken at all."""
 
 
+class Readable(Protocol):
+    """What bytes are read from."""
+
+    def read(self, size: int, /) -> bytes: ...
+
+
 class RawLine(NamedTuple):
     """A physical line, or one carriage-return segment of it.
 
@@ -72,19 +79,24 @@ class RawLine(NamedTuple):
 _make: Callable[[tuple[int, int, str, int, bool, bool]], RawLine] = functools.partial(tuple.__new__, RawLine)
 
 
-def read_raw_lines(stream: BinaryIO, take_block: TakeBlock | None = None, sample: int = 0) -> Iterator[RawLine]:
+def read_raw_lines(
+    stream: Readable, take_block: TakeBlock | None = None, sample: int = 0, *, number: int = 1, offset: int = 0
+) -> Generator[RawLine, None, tuple[int, int]]:
     """Yields the lines of a binary stream, in order, without ever holding more than a few MiB of it.
 
     Args:
         stream: what to read.
         take_block: offered each run of whole lines before they are split; lines that it takes are not yielded.
         sample: so many lines at least are yielded before the first block is offered.
+        number: of the first line.
+        offset: of the first line; elsewhere than at the beginning there is no byte order mark.
+
+    Returns:
+        Number and offset behind the last line.
     """
-    number = 1
-    offset = 0
     pending = b""
     long: _LongLine | None = None
-    for piece in _chunks(stream):
+    for piece in _chunks(stream) if offset == 0 else _pieces(stream, b""):
         chunk = piece
         if long is not None:
             cut = chunk.find(b"\n") + 1
@@ -105,7 +117,7 @@ def read_raw_lines(stream: BinaryIO, take_block: TakeBlock | None = None, sample
             pending = chunk[last + 1 :]
         else:
             pending += chunk
-        if len(pending) > _LONG:
+        if len(pending) > LONG:
             long = _LongLine(number, offset)
             yield from long.feed(pending)
             pending = b""
@@ -114,6 +126,8 @@ def read_raw_lines(stream: BinaryIO, take_block: TakeBlock | None = None, sample
         yield from long.feed(pending)
     if long is not None:
         yield from long.finish(complete=False)
+        return number + 1, long.end
+    return number, offset
 
 
 def _parts(block: bytes, count: int) -> Iterator[bytes]:
@@ -142,7 +156,7 @@ def _visible(found: re.Match[str]) -> str:
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
-def _chunks(stream: BinaryIO) -> Iterator[bytes]:
+def _chunks(stream: Readable) -> Iterator[bytes]:
     """The stream's bytes in pieces, as UTF-8: a byte order mark comes off, and UTF-16 is re-coded."""
     first = _read(stream)
     for mark, encoding in _BOMS:
@@ -153,12 +167,17 @@ def _chunks(stream: BinaryIO) -> Iterator[bytes]:
                 break
             yield from _recode(first[len(mark) :], stream, encoding)
             return
-    while first:
-        yield first
-        first = _read(stream)
+    yield from _pieces(stream, first)
 
 
-def _read(stream: BinaryIO) -> bytes:
+def _pieces(stream: Readable, piece: bytes) -> Iterator[bytes]:
+    piece = piece or _read(stream)
+    while piece:
+        yield piece
+        piece = _read(stream)
+
+
+def _read(stream: Readable) -> bytes:
     """One chunk; a short first read (the two bytes of a pipe) is filled up so that a byte order mark is seen whole."""
     piece = stream.read(CHUNK)
     while 0 < len(piece) < len(codecs.BOM_UTF8):
@@ -169,7 +188,7 @@ def _read(stream: BinaryIO) -> bytes:
     return piece
 
 
-def _recode(first: bytes, stream: BinaryIO, encoding: str) -> Iterator[bytes]:
+def _recode(first: bytes, stream: Readable, encoding: str) -> Iterator[bytes]:
     decoder = codecs.getincrementaldecoder(encoding)("replace")
     piece = first
     while piece:
@@ -178,6 +197,17 @@ def _recode(first: bytes, stream: BinaryIO, encoding: str) -> Iterator[bytes]:
     tail = decoder.decode(b"", final=True)
     if tail:
         yield tail.encode("utf-8", "replace")
+
+
+def split_block(block: bytes, number: int, offset: int) -> tuple[int, Iterable[RawLine]]:
+    """How many lines a block of whole lines has (the newline of the last one taken off), and the lines.
+
+    Args:
+        block: at most a few MiB.
+        number: of its first line.
+        offset: of its first line.
+    """
+    return _block(block, number, offset, None)
 
 
 def _block(block: bytes, number: int, offset: int, take_block: TakeBlock | None) -> tuple[int, Iterable[RawLine]]:
