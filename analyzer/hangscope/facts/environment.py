@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 
 from hangscope.align.job import Job
@@ -11,7 +12,7 @@ from hangscope.facts.agreed_settings import effect_of
 from hangscope.facts.collect import evidence_of
 from hangscope.facts.comparisons.channels import transport_kind, unlike_ends
 from hangscope.facts.comparisons.differing import name_holders
-from hangscope.facts.comparisons.network import BUILT_IN
+from hangscope.facts.comparisons.network import find_plugins
 from hangscope.facts.majority import expected_value, hosts_of, ranks_of
 from hangscope.facts.settings import MILESTONES, NOT_SET, settings_of
 from hangscope.model import Event, Evidence, Fact, Value
@@ -29,6 +30,8 @@ KINDS = {
         ("source", "target", "transport", "other_transport"), "The two ends of a connection chose different transports."
     ),
 }
+_MOST_VALUES = 64
+"""Where every process has a value of its own, more facts say no more."""
 
 
 def find(job: Job) -> Iterator[Fact]:
@@ -57,33 +60,11 @@ def _networks(speaking: dict[int, Process]) -> Iterator[Fact]:
 
 
 def _plugins(job: Job) -> Iterator[Fact]:
-    """An external plugin on some ranks only; ranks that chose no network yet and looked for no plugin say nothing."""
-    speaking: dict[int, Process] = {}
-    said: dict[int, Event] = {}
-    values: dict[int, str] = {}
-    names = {
-        str(e.fields["plugin"])
-        for e in job.events.of("net_plugin_loaded", "net_plugin_path")
-        if e.fields.get("plugin") not in (None, *BUILT_IN)
-    }
-    for number, process in enumerate(job.processes):
-        loaded = next(
-            (e for e in process.events if e.kind == "net_plugin_loaded" and e.fields.get("plugin") not in BUILT_IN),
-            None,
-        )
-        of_plugin = _first(process, "net_plugin_path")
-        without = _first(process, "net_plugin_absent") or _first(process, "network_chosen")
-        event = loaded or of_plugin or without
-        if event is None:
-            continue
-        speaking[number], said[number] = process, event
-        if loaded is not None:
-            values[number] = str(loaded.fields.get("plugin", ""))
-        elif of_plugin is not None:
-            # what a plugin prints while it is loaded: its name stands in another line, which may be cut off
-            values[number] = min(names) if len(names) == 1 else str(of_plugin.fields.get("path") or "external")
-        else:
-            values[number] = "none"
+    """An external plugin on some ranks only."""
+    found = find_plugins(job)
+    speaking = {number: job.processes[number] for number in found}
+    values = {number: name for number, (name, _) in found.items()}
+    said = {number: event for number, (_, event) in found.items()}
     yield from _differing(("net_plugin_differs", "plugin"), speaking, values, said, {})
 
 
@@ -102,12 +83,16 @@ def _differing(
     kind, key = kind_and_key
     if len(set(values.values())) < 2:
         return
+    holders: dict[str, list[int]] = defaultdict(list)
+    for number, value in values.items():
+        holders[value].append(number)
     expected = expected_value(values, speaking)
-    for value in sorted(set(values.values()) - {expected}):
-        odd = [speaking[number] for number, has in values.items() if has == value]
-        rest = [speaking[number] for number, has in values.items() if has == expected]
-        lines = [said[number] for number, has in values.items() if has == value and number in said]
-        others = [said[number] for number, has in values.items() if has == expected and number in said]
+    rest = [speaking[number] for number in holders[expected]]
+    affected = _ranks_at(rest, speaking)
+    others = [said[number] for number in holders[expected] if number in said]
+    for value in sorted(holders.keys() - {expected})[:_MOST_VALUES]:
+        odd = [speaking[number] for number in holders[value]]
+        lines = [said[number] for number in holders[value] if number in said]
         evidence = [evidence_of(event, f"it is {value} here") for event in lines[:4]]
         evidence += [evidence_of(event, f"it is {expected} here") for event in others[:4]]
         evidence += _proof_of_absence(odd if value == NOT_SET else rest if expected == NOT_SET else [])
@@ -118,7 +103,7 @@ def _differing(
             {**fields, key: value, "expected": expected, "who": name_holders(ranks, hosts)},
             ranks=ranks,
             hosts=hosts,
-            affected=_ranks_at(rest, speaking),
+            affected=affected,
             time=time,
             evidence=tuple(evidence),
         )

@@ -14,7 +14,7 @@ from hangscope.model import Comparison, Event
 TOPIC = "network"
 ORDER = 3
 
-BUILT_IN = ("Socket", "IB")
+_BUILT_IN = ("Socket", "IB")
 _ADDRESS_KINDS = ("bootstrap_interface", "net_interface", "ib_devices")
 VIRTUAL = (
     "docker",
@@ -135,21 +135,33 @@ def _device_names(holders: Holders) -> list[Said]:
     return said
 
 
-def _plugins(holders: Holders) -> list[Said]:
-    """An external plugin, or none; ranks that chose no network yet say nothing."""
-    said = []
-    for process in holders.job.processes:
-        loaded = chosen = None
+def find_plugins(job: Job) -> dict[int, tuple[str, Event]]:
+    """Index of each process -> the external network plugin it loaded, or "none", and the line that says so.
+
+    Processes that chose no network yet and looked for no plugin are left out.
+    """
+    told = job.events.of("net_plugin_loaded", "net_plugin_path")
+    names = {str(name) for event in told if (name := event.fields.get("plugin")) not in (None, *_BUILT_IN)}
+    found: dict[int, tuple[str, Event]] = {}
+    for number, process in enumerate(job.processes):
+        first: dict[str, Event] = {}
         for event in process.events:
-            if event.kind == "net_plugin_loaded" and event.fields.get("plugin") not in BUILT_IN:
-                loaded = loaded or event
-            elif event.kind == "network_chosen":
-                chosen = chosen or event
-        if loaded is not None:
-            said.append(holders.of_process(process, str(loaded.fields.get("plugin", "")), loaded))
-        elif chosen is not None:
-            said.append(holders.of_process(process, "none", chosen))
-    return said
+            if event.kind != "net_plugin_loaded" or event.fields.get("plugin") not in _BUILT_IN:
+                first.setdefault(event.kind, event)
+        if (loaded := first.get("net_plugin_loaded")) is not None:
+            found[number] = str(loaded.fields.get("plugin", "")), loaded
+        elif (loading := first.get("net_plugin_path")) is not None:
+            # what a plugin prints while it is loaded: its name stands in another line, which may be cut off
+            name = min(names) if len(names) == 1 else str(loading.fields.get("path") or "external")
+            found[number] = name, loading
+        elif (without := first.get("net_plugin_absent") or first.get("network_chosen")) is not None:
+            found[number] = "none", without
+    return found
+
+
+def _plugins(holders: Holders) -> list[Said]:
+    processes = holders.job.processes
+    return [holders.of_process(processes[n], name, event) for n, (name, event) in find_plugins(holders.job).items()]
 
 
 def _gpu_direct(holders: Holders) -> list[Said]:
