@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from hangscope.align.job import Job
-from hangscope.facts import unequal, versions
+from hangscope.diagnose.settings import known_nccl_names
+from hangscope.facts import environment, unequal, versions
+from hangscope.facts.agreed_settings import EFFECTS, effect_of
 from hangscope.facts.comparisons import compare, comparison_modules
 from hangscope.facts.comparisons.network import network_of
 from hangscope.facts.lone_complaints import find as lone_complaints
@@ -277,3 +279,26 @@ def test_python_is_told_by_the_paths_of_tracebacks() -> None:
     )
     job = job_of({f"rank{rank}.log": trace.format(12 if rank == 1 else 10) for rank in range(3)})
     assert values(of(job, "Python")) == [("3.10", (0, 2), ()), ("3.12", (1,), ())]
+
+
+def test_table_and_fact_name_the_plugin_alike() -> None:
+    # GIVEN a rank whose line with the plugin's name is cut off, and one that looked for a plugin in vain
+    logs = [Rank(rank, 4) for rank in range(4)]
+    logs[0].say("P2P plugin IBext_v8")
+    for log in logs[1:3]:
+        log.say("NET/Plugin: Loaded net plugin IBext_v8 (v8)")
+    logs[3].say("NET/Plugin: Could not find: libnccl-net.so. Using internal network plugin.")
+    job = job_of_ranks([log.init() for log in logs])
+    assert values(of(job, "network plugin")) == [
+        ("IBext_v8", (0, 1, 2), ("node01", "node02")),
+        ("none", (3,), ("node02",)),
+    ]
+    fact = only(list(environment.find(job)), "net_plugin_differs")
+    assert (fact.fields["plugin"], fact.fields["expected"], fact.ranks) == ("none", "IBext_v8", (3,))
+
+
+def test_settings_that_have_to_be_equal_are_known_to_remedies_as_well() -> None:
+    names = {f"NCCL_{name}" for names in EFFECTS.values() for name in names}
+    assert {name for name in names if not name.endswith("*")} <= known_nccl_names()
+    for beginning in (name[:-1] for name in names if name.endswith("*")):
+        assert any(name.startswith(beginning) and effect_of(name) for name in known_nccl_names()), beginning

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-# By NCCL's user guide and source, 2.3.5 to 2.32.3; without the prefix NCCL_. Settings that may differ from node to
-# node (interface and HCA filters, GID index, NCCL_HOSTID) are not among them. A name with * is the beginning of names.
-_EFFECTS: dict[str, tuple[str, ...]] = {
+EFFECTS: dict[str, tuple[str, ...]] = {
     "the ranks choose different algorithms or protocols": (
-        "ALGO", "PROTO", "SINGLE_RING_THRESHOLD", "LL_THRESHOLD", "TREE_THRESHOLD", "THREAD_THRESHOLDS", "NTHREADS",
+        "ALGO", "PROTO", "LL_THRESHOLD", "TREE_THRESHOLD", "THREAD_THRESHOLDS", "NTHREADS",
         "COLLNET_ENABLE", "COLLNET_NODE_THRESHOLD", "SHARP_ENABLE", "NVLS_ENABLE", "TUNER_PLUGIN", "TUNER_CONFIG_FILE",
         "GRAPH_MIXING_SUPPORT", "GRAPH_REGISTER", "LAUNCH_MODE",
     ),
@@ -33,6 +31,11 @@ _EFFECTS: dict[str, tuple[str, ...]] = {
     ),
     "some ranks do not answer when RAS asks": ("RAS_ENABLE",),
 }  # fmt: skip
+"""What happens when ranks differ -> NCCL's settings, without NCCL_; one with * is the beginning of names.
+
+By NCCL's user guide and source, 2.3.5 to 2.32.3. Settings that may differ from node to node (filters of interfaces and
+HCAs, GID index, NCCL_HOSTID) are not among them.
+"""
 _ON_A_HOST = {"SHM_DISABLE": "the two ends of a connection choose different transports"}
 """These have to be equal on the ranks of a host only."""
 
@@ -67,8 +70,8 @@ _DEFAULTS = {
 }
 """What a setting is where nobody sets it, for those of which it is one value in all releases that have it."""
 
-_EXACT = {name: effect for effect, names in _EFFECTS.items() for name in names if not name.endswith("*")}
-_BEGINNINGS = {name[:-1]: effect for effect, names in _EFFECTS.items() for name in names if name.endswith("*")}
+_EXACT = {name: effect for effect, names in EFFECTS.items() for name in names if not name.endswith("*")}
+_BEGINNINGS = {name[:-1]: effect for effect, names in EFFECTS.items() for name in names if name.endswith("*")}
 
 
 def must_agree(name: str) -> bool:
