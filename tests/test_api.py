@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pandas as pd
@@ -14,6 +15,7 @@ from hangscope.grammar import load_set
 from hangscope.model import Report
 from hangscope.tables import SCHEMA, Tables
 from nccl_logs import Rank, job_of, job_of_ranks, ranks
+from recorder_dumps import Dump
 from score_fixtures import FIXTURES
 
 SKIPPED = FIXTURES / "collective-skipped-01-one-call-2277" / "logs"
@@ -169,7 +171,9 @@ def test_filled_table_has_exactly_the_columns_and_dtypes_of_the_schema(name: str
     logs = [log.say("NCCL_ALGO set by environment to Ring").call().call("Send", root=0) for log in ranks(2)]
     files = {f"{log.rank}.log": log.lines for log in logs}
     kernel = "[Sun Mar  1 10:00:00 2026] NVRM: Xid (PCI:0000:1a:00): 79, pid=100, GPU has fallen off the bus."
-    table = getattr(job_of({**files, "err.log": FAULT, "dmesg.log": [kernel]}).tables, name)
+    dump = json.dumps({"version": "2.10", "entries": Dump(0).call().entries})
+    job = job_of({**files, "err.log": FAULT, "dmesg.log": [kernel], "nccl_trace_rank_0.json": [dump]})
+    table = getattr(job.tables, name)
     assert list(table.columns) == list(expected_dtypes(name))
     assert dtypes(table) == expected_dtypes(name)
     assert len(table) > 0 or name == "stacks"

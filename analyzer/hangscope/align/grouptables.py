@@ -1,10 +1,28 @@
-"""Communicators and memberships as rows of their tables."""
+"""Processes, communicators and memberships as rows of their tables."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
 from hangscope.align.groups import Communicator, Group
+from hangscope.align.process import Process
+
+
+def process_rows(processes: Iterable[Process]) -> Iterator[dict[str, object]]:
+    """One row a process (table `processes`)."""
+    for number, process in enumerate(processes):
+        yield {
+            "process": number,
+            "rank": process.rank,
+            "rank_source": process.rank_source,
+            "local_rank": process.local_rank,
+            "host": process.host,
+            "pid": process.pid,
+            "gpu": process.gpu,
+            "first_time": float("nan") if process.first_time is None else process.first_time,
+            "last_time": float("nan") if process.last_time is None else process.last_time,
+            "lines": process.line_count,
+        }
 
 
 def communicator_rows(groups: Iterable[Group]) -> Iterator[dict[str, object]]:

@@ -18,11 +18,12 @@ from hangscope.align.clocks import describe as describe_clocks
 from hangscope.align.collectives import StuckCall
 from hangscope.align.copies import without_copies
 from hangscope.align.groups import Communicator, Group, find_communicators, find_groups
-from hangscope.align.grouptables import communicator_rows, membership_rows
+from hangscope.align.grouptables import communicator_rows, membership_rows, process_rows
 from hangscope.align.identity import Identity, identify
 from hangscope.align.launch import Launch, find_launch
 from hangscope.align.limits import limits
 from hangscope.align.process import Process
+from hangscope.align.recorded_frame import RecordedRows
 from hangscope.align.recorder_ranks import name_recordings
 from hangscope.align.recordings import Recordings, align_recordings
 from hangscope.align.releases import PRODUCTS, infer_releases
@@ -173,8 +174,15 @@ def align(sources: Sequence[ParsedSource], unreadable: Sequence[SourceRecord] = 
     recorded = _recorded(kept, identity)
     releases = {product: infer_releases(product, identity.processes, stacks, recorded) for product in PRODUCTS}
     launch = find_launch(events, kept)
-    rows = (communicator_rows(groups), membership_rows(groups), StackRows(stacks))
-    tables = Tables(events.all, calls, *rows)
+    tables = Tables(
+        events.all,
+        calls,
+        communicators=communicator_rows(groups),
+        memberships=membership_rows(groups),
+        stacks=StackRows(stacks),
+        processes=process_rows(identity.processes),
+        recorded=RecordedRows([recording for source in kept for recording in source.recordings]),
+    )
     return Job(
         tables=tables,
         events=events,

@@ -15,10 +15,12 @@ if TYPE_CHECKING:
 
 _ENVIRONMENT = ("nccl_setting", "environment_print", "environment_setting")
 _HOST_SOURCES = ("kernel", "scheduler")
+LARGE = frozenset({"calls", "recorded_calls"})
+"""Tables that come as DataFrames in pieces; the others have few enough rows to make them one by one."""
 
 
-class CallRows(Protocol):
-    """The calls, which become a DataFrame only when somebody asks for it."""
+class LargeTable(Protocol):
+    """Rows by the million, which become DataFrames only when somebody asks for them."""
 
     def __len__(self) -> int: ...
 
@@ -31,27 +33,31 @@ class CallRows(Protocol):
 class Tables:
     """The DataFrames of one job. Columns: `hangscope.tables.SCHEMA`.
 
-    Attributes (built on first use): events, exceptions, environment, host_messages; calls, communicators,
-    memberships and stacks are filled by alignment.
+    Attributes (built on first use): events, exceptions, environment, host_messages; calls, recorded_calls,
+    processes, communicators, memberships and stacks are filled by alignment.
     """
 
     def __init__(
         self,
         events: Sequence[Event],
-        calls: CallRows | None = None,
+        calls: LargeTable | None = None,
+        *,
         communicators: Iterable[dict[str, object]] = (),
         memberships: Iterable[dict[str, object]] = (),
         stacks: Iterable[dict[str, object]] = (),
+        processes: Iterable[dict[str, object]] = (),
+        recorded: LargeTable | None = None,
     ) -> None:
         self._events = events
         self._communicators = list(communicators)
         self._memberships = list(memberships)
         # kept as it comes: the frames of a thousand ranks become rows only when somebody asks for them
         self._stacks = stacks
-        self._calls = calls
+        self._processes = list(processes)
+        self._large = {"calls": calls, "recorded_calls": recorded}
 
     def rows(self, table: str) -> Iterator[dict[str, object]]:
-        """The rows of a table other than `calls`, one after the other.
+        """The rows of a table other than the `LARGE` ones, one after the other.
 
         Raises:
             KeyError: no such table.
@@ -64,23 +70,37 @@ class Tables:
             "communicators": lambda: self._communicators,
             "memberships": lambda: self._memberships,
             "stacks": lambda: self._stacks,
+            "processes": lambda: self._processes,
         }
         return iter(made[table]())
 
-    def call_frames(self) -> Iterator[pd.DataFrame]:
-        """The table `calls` in pieces, for jobs of which it would not fit into memory."""
-        names = [column.name for column in SCHEMA["calls"]]
-        if self._calls is None or not len(self._calls):
-            return
-        for part in self._calls.frames():
-            yield part[names]
+    def frames(self, table: str) -> Iterator[pd.DataFrame]:
+        """One of the `LARGE` tables in pieces, for jobs of which it would not fit into memory.
+
+        Raises:
+            KeyError: no such table.
+        """
+        names = [column.name for column in SCHEMA[table]]
+        rows = self._large[table]
+        if rows is not None and len(rows):
+            for part in rows.frames():
+                yield part[names]
+
+    def _whole(self, table: str) -> pd.DataFrame:
+        rows = self._large[table]
+        if rows is None or not len(rows):
+            return frame(table, [])
+        return rows.frame[[column.name for column in SCHEMA[table]]]
 
     @functools.cached_property
     def calls(self) -> pd.DataFrame:
         """Every collective or point-to-point call that NCCL printed."""
-        if self._calls is None or not len(self._calls):
-            return frame("calls", [])
-        return self._calls.frame[[column.name for column in SCHEMA["calls"]]]
+        return self._whole("calls")
+
+    @functools.cached_property
+    def recorded_calls(self) -> pd.DataFrame:
+        """Every call that a flight recorder holds."""
+        return self._whole("recorded_calls")
 
     @functools.cached_property
     def events(self) -> pd.DataFrame:
@@ -101,6 +121,11 @@ class Tables:
     def host_messages(self) -> pd.DataFrame:
         """What kernels and schedulers say."""
         return frame("host_messages", list(self.rows("host_messages")))
+
+    @functools.cached_property
+    def processes(self) -> pd.DataFrame:
+        """One row a process."""
+        return frame("processes", list(self.rows("processes")))
 
     @functools.cached_property
     def communicators(self) -> pd.DataFrame:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
-from hangscope.tables.build import Tables
+from hangscope.tables.build import LARGE, Tables
 from hangscope.tables.saved.arrow import import_arrow
 from hangscope.tables.schema import SCHEMA
 
@@ -34,8 +34,8 @@ def table_batches(name: str, tables: Tables) -> Iterator[Any]:
     """A table as Arrow tables one after the other; ``fields`` of events as JSON, unknown times as null."""
     pa, _ = import_arrow()
     schema = table_schema(name)
-    if name == "calls":
-        for frame in tables.call_frames():
+    if name in LARGE:
+        for frame in tables.frames(name):
             plain = pa.Table.from_pandas(frame, preserve_index=False)
             yield plain.select(schema.names).cast(schema)
         return
