@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from diagnose_samples import make_finding, make_rule
@@ -9,7 +11,7 @@ from hangscope.align.clocks import Clocks, Moment, compare_clocks
 from hangscope.diagnose.confidence import Gaps, confidence_of, is_order_sure
 from hangscope.diagnose.verdict import choose_verdict
 from hangscope.facts.coverage import coverage
-from hangscope.model import Finding
+from hangscope.model import Evidence, Finding, Location
 from nccl_logs import job_of, job_of_ranks, ranks
 
 WHEN = {"all": [{"fact": "x"}]}
@@ -111,3 +113,42 @@ def test_cut_logs_are_trusted_less_though_nobody_says_how_many_ranks_there_are()
     whole = "".join(f"{line}\n" for line in TRACE)
     assert coverage(job_of({"rank0.log": whole, "rank1.log": whole})) == 1.0
     assert coverage(job_of({"rank0.log": whole, "rank1.log": whole[:-3]})) == 0.75
+
+
+@pytest.mark.parametrize(
+    ("line", "quotes"),
+    [
+        ("| `NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.` | drain the node |", True),
+        ('3. "RuntimeError: CUDA error: uncorrectable ECC error encountered": replace the GPU', True),
+        ('    raise RuntimeError("NCCL WARN Duplicate GPU detected : rank 6 and rank 4")', True),
+        ("tests/test_errors.py::test_said[CUDA out of memory. Tried to allocate 2.00 GiB] PASSED", True),
+        ("[171167.620236] NVRM: Xid (PCI:0000:dc:00): 79, pid=12, GPU has fallen off the bus.", False),
+        ('[rank1]: RuntimeError: a module with "find_unused_parameters=True" and `forward` functions', False),
+        ("|   0  NVIDIA H100 80GB HBM3   On  | 00000000:19:00.0 Off |                    0 |", False),
+        ("- ERROR: [rank1]: torch.OutOfMemoryError: CUDA out of memory.", False),
+        ("raise RuntimeError(message)", False),
+    ],
+)
+def test_what_is_only_quoted_is_trusted_less_and_it_is_said(line: str, quotes: bool) -> None:
+    finding = replace(_oom(1), evidence=(Evidence(Location("notes.md", 3, 0), line, ""),))
+    verdict = choose_verdict([finding], RULES).verdict
+    assert verdict.confidence == (0.48 if quotes else 0.8)
+    assert ("quotes messages" in verdict.explanation) is quotes
+
+
+def test_one_line_that_reports_what_others_quote_is_enough() -> None:
+    row, report = (
+        "| `torch.OutOfMemoryError: CUDA out of memory` | use less |",
+        "torch.OutOfMemoryError: CUDA out of memory",
+    )
+    evidence = tuple(Evidence(Location("job.log", n, 0), text, "") for n, text in enumerate((row, report), 1))
+    assert choose_verdict([replace(_oom(1), evidence=evidence)], RULES).verdict.confidence == 0.8
+
+
+@pytest.mark.parametrize(("sure", "confidence"), [(0.9, 0.6), (0.5, 0.8)])
+def test_a_job_that_ended_in_order_may_have_got_over_a_fault(sure: float, confidence: float) -> None:
+    well = replace(make_rule(WHEN, id="well", weight=3), cause="no-fault-found")
+    ended = replace(make_finding("well", "no-fault-found"), confidence=sure)
+    verdict = choose_verdict([_oom(1), ended], [*RULES, well]).verdict
+    assert (verdict.rule, verdict.confidence) == ("oom", confidence)
+    assert ("got over" in verdict.explanation) is (sure > 0.75)

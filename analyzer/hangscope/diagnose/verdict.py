@@ -9,6 +9,7 @@ from hangscope.diagnose.catalogue import BOOKKEEPING_FAMILY, INSUFFICIENT_EVIDEN
 from hangscope.diagnose.causality import behind, explain
 from hangscope.diagnose.confidence import Gaps, confidence_of, is_order_sure
 from hangscope.diagnose.nodes import DIRECT_TIER, MACHINE_TIER, TIERS, Node, merge
+from hangscope.diagnose.quoted import is_only_quoted
 from hangscope.diagnose.rule import Rule
 from hangscope.model import Consequence, Evidence, Finding, Remedy, Role
 
@@ -19,6 +20,9 @@ _FIRST_BY_S = 60.0
 
 _DRIFT_S = 1500.0
 """No clock of a cluster is off by more; time zones are at least half an hour apart."""
+
+_SURE_OF_END = 0.75
+"""So sure are the rules that see every rank, or the program, end; those that only see nothing wrong are less so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +92,9 @@ def choose_verdict(
         replace(
             nodes[number].finding,
             confidence=_confidence(number, nodes, roots, lacks, order_unsure=bool(unsure[number])),
-            explanation=_with_doubt(nodes[number].finding, unsure[number]),
+            explanation=_with_doubt(
+                nodes[number].finding, unsure[number], ended_well=_ended_well(number, nodes, roots)
+            ),
             explained_by=_explained_by(number, nodes, causes_of, position),
             explains=tuple(_consequence(nodes[number], nodes[effect]) for effect in effects[number]),
         )
@@ -202,15 +208,35 @@ def _unsure_order(
     return [other for other in others if not is_order_sure(node.finding, other, gaps.clocks)]
 
 
-def _with_doubt(finding: Finding, others: Sequence[Finding]) -> str:
-    """The explanation, and which other finding may have come first all the same."""
-    if not others or finding.time is None:
-        return finding.explanation
+def _ended_well(number: int, nodes: Sequence[Node], roots: Sequence[int]) -> bool:
+    """Whether a finding accuses somebody while all ranks, or the program, say that they ended in order."""
+    if number not in roots or _rank_of(nodes[number]) not in (Role.CAUSE, Role.SYMPTOM):
+        return False
+    others = (nodes[other] for other in roots)
+    return any(_rank_of(other) == NO_FAULT_FOUND and other.finding.confidence >= _SURE_OF_END for other in others)
+
+
+def _with_doubt(finding: Finding, others: Sequence[Finding], *, ended_well: bool) -> str:
+    """The explanation, and what speaks against it: its lines only quote, the job ended well, another came first."""
+    doubts = [finding.explanation]
+    if is_only_quoted(finding):
+        doubts.append("The line stands in a text that quotes messages, so it may be about another job.")
+    if ended_well:
+        doubts.append("All the same the job says that it ended in order: it may have got over this.")
+    if others:
+        doubts.append(_doubt_of_order(finding, others))
+    return " ".join(doubt for doubt in doubts if doubt).strip()
+
+
+def _doubt_of_order(finding: Finding, others: Sequence[Finding]) -> str:
+    """Which other finding may have come first all the same."""
+    if finding.time is None:
+        return ""
     other = others[0]
     apart_s = abs((other.time or 0.0) - finding.time)
     where = f" on {', '.join(other.hosts)}" if other.hosts else ""
     doubt = f"Whether it came before {other.cause}{where} is not certain"
-    return f"{finding.explanation} {doubt}: by the logs' clocks they are {apart_s:.1f} s apart.".strip()
+    return f"{doubt}: by the logs' clocks they are {apart_s:.1f} s apart."
 
 
 def _confidence(number: int, nodes: Sequence[Node], roots: Sequence[int], gaps: Gaps, *, order_unsure: bool) -> float:
@@ -224,6 +250,7 @@ def _confidence(number: int, nodes: Sequence[Node], roots: Sequence[int], gaps: 
         # a fault that came long after this one does not put it in doubt
         contradicted=any(_conflicts(node, other) and not _comes_after(other, node) for other in rivals),
         order_unsure=order_unsure,
+        ended_well=_ended_well(number, nodes, roots),
     )
 
 
