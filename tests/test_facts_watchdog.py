@@ -8,6 +8,7 @@ import pytest
 
 from hangscope.align.job import Job, align
 from hangscope.facts import checks, waiting, watchdog
+from hangscope.facts.progress import group_progress
 from hangscope.facts.watchdog import odd_ones_out
 from hangscope.model import Fact
 from hangscope.parse.reader import read_stream
@@ -138,3 +139,10 @@ def test_only_work_that_still_moved_outlasts_a_limit(last: str, works: bool) -> 
     job = job_of(job=[progress("09:30:00", 10), progress(last, 400), *(timed_out(r, 2) for r in (1, 2))])
     found = [fact for fact in waiting.find(job) if fact.kind == "work_outlasts_limit"]
     assert [fact.ranks for fact in found] == ([(0,)] if works else [])
+
+
+def test_an_impossible_rank_does_not_make_a_world_of_its_size() -> None:
+    # GIVEN a job of which only the watchdogs tell ranks
+    for rank, members in ((3, 4), (2**31, 0)):
+        job = job_of(log=[timed_out(0, 7), timed_out(rank, 7)])
+        assert [len(group.members(job)) for group in group_progress(job)] == [members]

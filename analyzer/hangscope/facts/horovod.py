@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from hangscope.align.job import Job
+from hangscope.align.world import size_in
 from hangscope.facts import FactKind
 from hangscope.facts.collect import evidence_of
 from hangscope.facts.progress import numbers
@@ -73,7 +74,7 @@ def _stalls(job: Job) -> Iterator[_Stall]:
         for found in _LISTED.finditer(event.line.text)
     ]
     known = {rank for _, found in listed for rank in numbers(found["ranks"])} | set(job.ranks)
-    world = set(range(job.world_size or max(known, default=-1) + 1))
+    world = set(range(job.world_size or size_in(max(known, default=-1) + 1)))
     for event, found in listed:
         ranks = set(numbers(found["ranks"]))
         missing = ranks if found["which"] == "missing" else world - ranks

@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+from hangscope.align.claims import MAX_RANKS
 from hangscope.align.job import Job
 from hangscope.model import Event, Value
 
@@ -92,7 +93,8 @@ class GroupProgress:
         if not self.is_default:
             return ()
         world = job.world_size or max([*seen, *job.ranks], default=-1) + 1
-        return tuple(range(max(world, max(seen, default=-1) + 1)))
+        world = max(world, max(seen, default=-1) + 1)
+        return tuple(range(world)) if world <= MAX_RANKS else ()
 
 
 def group_progress(job: Job) -> list[GroupProgress]:

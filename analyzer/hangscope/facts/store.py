@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from hangscope.align.job import Job
 from hangscope.align.process import Process
+from hangscope.align.world import size_in
 from hangscope.facts import FactKind
 from hangscope.facts.addresses import host_part, is_loopback, is_malformed, is_numeric_name
 from hangscope.facts.collect import evidence_of
@@ -299,7 +300,7 @@ def _left_early(job: Job) -> Iterator[Fact]:
 def _not_in_failure_table(job: Job) -> set[int]:
     """Ranks that a full table of failures does not list (2.10 on): the agent had seen them end with 0 before."""
     listed = {rank for e in job.events.of("failure_rank") if isinstance(rank := e.fields.get("failed_rank"), int)}
-    absent = set(range(job.world_size or max(listed, default=-1) + 1)) - listed
+    absent = set(range(job.world_size or size_in(max(listed, default=-1) + 1))) - listed
     return absent if len(listed) > len(absent) else set()
 
 
