@@ -7,7 +7,9 @@ import io
 import pytest
 
 from hangscope.align.job import Job, align
+from hangscope.diagnose.kinds import known_kinds
 from hangscope.facts import exceptions, gpu, host, process
+from hangscope.facts.abort_reasons import REASON_KINDS
 from hangscope.facts.death import Death, expand_hosts, expand_numbers, signal_name, signal_of_code
 from hangscope.facts.deaths import find_deaths
 from hangscope.model import Fact
@@ -268,3 +270,21 @@ def test_nccl_completes_an_init_and_says_no_farewell() -> None:
 
 def test_rank_that_the_launcher_ends_does_not_leave() -> None:
     assert last_words("model saved, leaving", agent=TABLE.format(code=1).splitlines(keepends=True)[0]) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "crashed"),
+    [
+        ("Added key: store_based_barrier_key:1 to store for rank: 2", True),
+        ("node01:8097:8097 [2] NCCL INFO cudaDriverVersion 12040", True),
+        ("[rank2]: CUDA error: device-side assert triggered", False),
+        ("[Rank 2] Got error while waiting for tensors: [/w/pair.cc:9] Connection closed by peer [10.0.0.1]:9", False),
+    ],
+)
+def test_only_a_fault_is_a_reason_to_abort(line: str, *, crashed: bool) -> None:
+    found = kinds(list(process.find(job_of(job=f"{line}\n{TABLE.format(code=-6)}"))))
+    assert ("crashed" in found) is crashed
+
+
+def test_reasons_to_abort_are_kinds_of_events() -> None:
+    assert known_kinds().keys() >= REASON_KINDS

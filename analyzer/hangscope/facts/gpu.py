@@ -42,13 +42,16 @@ KINDS = {
     "gpu_gone": FactKind(("bus", "how"), "The driver or nvidia-smi cannot reach a GPU any more."),
 }
 
-_ERRORS = (
-    *("after_fork", "device_assert", "driver_too_old", "ecc_error", "fabric_not_ready", "hardware_stack_error"),
-    *("illegal_access", "illegal_state", "invalid_device", "invalid_handle", "launch_failed", "launch_timeout"),
-    *("no_device", "no_kernel_image", "not_supported", "nvlink_error", "os_call_failed", "other_error"),
-    *("out_of_memory", "peer_access_unsupported", "unknown_error"),
+ERROR_KINDS = tuple(
+    f"cuda_{error}"
+    for error in (
+        *("after_fork", "device_assert", "driver_too_old", "ecc_error", "fabric_not_ready", "hardware_stack_error"),
+        *("illegal_access", "illegal_state", "invalid_device", "invalid_handle", "launch_failed", "launch_timeout"),
+        *("no_device", "no_kernel_image", "not_supported", "nvlink_error", "os_call_failed", "other_error"),
+        *("out_of_memory", "peer_access_unsupported", "unknown_error"),
+    )
 )
-"""Event kinds, without cuda_, that are errors of the runtime or driver; not what NCCL says of its own calls' ends."""
+"""Event kinds that are errors of the runtime or driver; not what NCCL says of its own calls' ends."""
 
 _BUS_GONE, _MEMORY, _NVLINK, _HARDWARE = "gpu-fell-off-bus", "gpu-memory-fault", "nvlink-error", "gpu-hardware-error"
 
@@ -122,7 +125,7 @@ def _full_memories(job: Job) -> Iterator[Fact]:
 def _cuda_errors(job: Job) -> Iterator[Fact]:
     """What programs print of CUDA errors, with the rank where it can be told."""
     who = RankFinder(job)
-    for event in job.events.of(*(f"cuda_{error}" for error in _ERRORS)):
+    for event in job.events.of(*ERROR_KINDS):
         rank = who.rank_of(event)
         yield Fact(
             "gpu_error",

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from hangscope.align.job import Job
 from hangscope.align.process import Process
 from hangscope.facts import FactKind
+from hangscope.facts.abort_reasons import is_abort_explained
 from hangscope.facts.collect import evidence_of
 from hangscope.facts.death import Death, how, signal_name
 from hangscope.facts.deaths import find_deaths
@@ -61,10 +62,6 @@ _CRY_SIGNALS = (
     (re.compile(r"general protection"), "SIGSEGV"),
     (re.compile(r"Abort|SIGABRT"), "SIGABRT"),
 )
-# What ends a process with SIGABRT for a reason that stands elsewhere in its words.
-_REASONS_TO_ABORT = re.compile(
-    r"^(?:watchdog_|nccl2_|tf_collective_|cuda_|device_assertion|blocking_wait|heartbeat|store_|gloo_|tcp_store|xla_|clients_missing)"
-)
 _SILENT = ("wrapper", "interrupt", "tool")
 _NO_REASONS = (*_SILENT, "consequence")
 _SLURM_REASONS = {
@@ -117,7 +114,7 @@ def _crashes(job: Job, deaths: list[Death]) -> Iterator[Fact]:
             continue
         own = [cry for cry in cries if _cry_of(cry, death)]
         told.update(id(cry) for cry in own)
-        if death.signal == "SIGABRT" and _aborted_for_a_reason(job, death, own):
+        if death.signal == "SIGABRT" and is_abort_explained(job, death, own):
             continue
         evidence = tuple(evidence_of(cry, "its last words") for cry in own[:4])
         yield _of_death("crashed", death, {"reason": _reason(own)}, evidence)
@@ -126,7 +123,7 @@ def _crashes(job: Job, deaths: list[Death]) -> Iterator[Fact]:
         if id(cry) in told or not signal or cry.kind == "terminate_called":
             continue
         death = Death(rank=cry.rank, host=cry.host, signal=signal, said_by="its own last words", evidence=[cry])
-        if signal != "SIGABRT" or not _aborted_for_a_reason(job, death, [cry]):
+        if signal != "SIGABRT" or not is_abort_explained(job, death, [cry]):
             told.update(id(other) for other in cries if other.rank == cry.rank and other.line.file == cry.line.file)
             yield _of_death("crashed", death, {"reason": _reason([cry])})
 
@@ -151,14 +148,6 @@ def _cry_signal(cry: Event) -> str:
         return "SIGABRT"
     text = str(cry.fields.get(_CRIES[cry.kind], ""))
     return next((name for pattern, name in _CRY_SIGNALS if pattern.search(text)), "")
-
-
-def _aborted_for_a_reason(job: Job, death: Death, cries: list[Event]) -> bool:
-    """Whether the abort is only how the process ended: a watchdog, a CUDA error or a C++ exception made it."""
-    if any(cry.kind == "terminate_called" and cry.fields.get("thrown") for cry in cries):
-        return True
-    own = job.ranks[death.rank].events if death.rank in job.ranks and death.rank is not None else job.events.all
-    return any(_REASONS_TO_ABORT.match(event.kind) for event in own)
 
 
 def _reason(cries: list[Event]) -> str | None:
