@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import bisect
+import itertools
 import re
 from collections import defaultdict
 from collections.abc import Iterator
@@ -141,9 +143,9 @@ def _after_end(job: Job) -> Iterator[Fact]:
     """A stuck watchdog says nothing of training when training is over."""
     ended = job.events.of("run_ended", "process_group_not_destroyed", "abort_timed_out")
     for stuck in job.events.of("watchdog_stuck", "watchdog_heartbeat_lost"):
-        before = [e for e in ended if _precedes(e, stuck)]
+        before = list(itertools.islice((e for e in ended if _precedes(e, stuck)), 4))
         if before:
-            evidence = tuple(evidence_of(e) for e in [stuck, *before[:4]])
+            evidence = tuple(evidence_of(e) for e in [stuck, *before])
             hosts = (stuck.host,) if stuck.host else ()
             yield Fact(
                 "stuck_after_end",
@@ -156,15 +158,21 @@ def _after_end(job: Job) -> Iterator[Fact]:
 
 def _after_timeout(job: Job) -> Iterator[Fact]:
     """Whether the watchdogs stand still since a timeout: ending the communicators then waits for the same peers."""
-    timeouts = [e for e in job.events.of("watchdog_timeout") if e.time is not None]
+    timeouts = sorted((e for e in job.events.of("watchdog_timeout") if e.time is not None), key=_time)
+    times = [_time(event) for event in timeouts]
     for stuck in job.events.of("watchdog_stuck"):
         length = stuck.number("stuck_s")
         if stuck.time is None or length is None:
             continue
-        before = [e for e in timeouts if e.time is not None and abs(stuck.time - length - e.time) <= _AROUND_S]
-        if before:
-            evidence = (evidence_of(before[0], "the timeout"), evidence_of(stuck, "stands still since then"))
-            yield Fact("stuck_after_timeout", {"stuck_s": length}, time=before[0].time, evidence=evidence)
+        since = stuck.time - length
+        at = bisect.bisect_left(times, since - _AROUND_S)
+        if at < len(times) and times[at] <= since + _AROUND_S:
+            evidence = (evidence_of(timeouts[at], "the timeout"), evidence_of(stuck, "stands still since then"))
+            yield Fact("stuck_after_timeout", {"stuck_s": length}, time=times[at], evidence=evidence)
+
+
+def _time(event: Event) -> float:
+    return event.time or 0.0
 
 
 def _precedes(one: Event, other: Event) -> bool:
