@@ -9,6 +9,7 @@ Place = tuple[int, int]
 """Index of a grammar, and of one of its alternatives."""
 
 _SHORTEST = 3
+_MOST_WORDS, _LONGEST = 1 << 14, 64
 _WORD = re.compile(r"[A-Za-z_]{3,}")
 
 
@@ -26,9 +27,11 @@ class WordIndex:
         self._begins: dict[str, list[tuple[str, Place]]] = {}
         self._ends: dict[str, list[tuple[str, Place]]] = {}
         self._always: list[tuple[str, Place]] = []
+        self._of_word: dict[str, tuple[tuple[str, Place], ...]] = {}
 
     def add(self, literal: str, place: Place) -> None:
         """Adds one literal of an alternative."""
+        self._of_word.clear()
         best = max(_keys(literal), key=lambda key: (key[0], len(key[1])), default=(0, ""))
         rank, word = best
         if rank == _WHOLE:
@@ -47,14 +50,25 @@ class WordIndex:
     def candidates(self, text: str) -> set[Place]:
         """The alternatives of which a literal is in the text."""
         found = {place for literal, place in self._always if literal in text}
-        whole, begins, ends = self._whole, self._begins, self._ends
+        of_word = self._of_word
         for word in set(_WORD.findall(text)):
-            for entries in (whole.get(word), begins.get(word[:_SHORTEST]), ends.get(word[-_SHORTEST:])):
-                if entries is not None:
-                    for literal, place in entries:
-                        if literal in text:
-                            found.add(place)
+            entries = of_word.get(word)
+            if entries is None:
+                entries = self._look_up(word)
+            for literal, place in entries:
+                if literal in text:
+                    found.add(place)
         return found
+
+    def _look_up(self, word: str) -> tuple[tuple[str, Place], ...]:
+        """The literals that a text with this word can hold; logs repeat their words, so they are kept."""
+        places = self._whole.get(word), self._begins.get(word[:_SHORTEST]), self._ends.get(word[-_SHORTEST:])
+        entries = tuple(entry for entries in places if entries is not None for entry in entries)
+        if len(self._of_word) >= _MOST_WORDS:
+            self._of_word.clear()
+        if len(word) <= _LONGEST:
+            self._of_word[word] = entries
+        return entries
 
 
 _OPEN, _OPEN_LEFT, _OPEN_RIGHT, _WHOLE = 1, 2, 3, 4

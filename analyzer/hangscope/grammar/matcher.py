@@ -109,10 +109,12 @@ class Grammar:
 
     def parse(self, text: str) -> Match | None:
         """The first alternative, in file order, that is found in the text."""
-        return self.parse_candidates(text, squeeze(text), range(len(self._matchers)))
+        squeezed = squeeze(text)
+        possible = (index for index, matcher in enumerate(self._matchers) if matcher.is_possible(squeezed))
+        return self.parse_candidates(text, squeezed, possible)
 
     def parse_candidates(self, text: str, squeezed: str, candidates: Iterable[int]) -> Match | None:
-        """Like `parse`, but tries only the alternatives with these (ascending) indexes."""
+        """Like `parse`, but tries only these alternatives (ascending): those of which a literal is in the text."""
         for index in candidates:
             found = self._matchers[index].match(text, squeezed)
             if found is not None:
@@ -131,12 +133,13 @@ class _Matcher:
         self._search: _Search | None = None
         self._groups: tuple[tuple[str, str, Callable[[str], Value]], ...] = ()
 
+    def is_possible(self, squeezed: str) -> bool:
+        """Whether one of the literals is in the text."""
+        return not self._literals or any(literal in squeezed for literal in self._literals)
+
     def match(self, text: str, squeezed: str) -> Match | None:
-        literals = self._literals
-        if literals and not any(literal in squeezed for literal in literals):
-            return None
         search = self._search or self._compile()
-        found = search(text) if len(text) <= _LONG else _search_long(search, squeezed, literals)
+        found = search(text) if len(text) <= _LONG else _search_long(search, squeezed, self._literals)
         if found is None:
             return None
         fields: dict[str, Value] = {}

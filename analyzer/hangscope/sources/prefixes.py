@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -233,22 +234,34 @@ _NOT_HOST = re.compile(
 )
 _DIGIT_OR_DASH = re.compile(r"\d|-")
 _WITH_TIME = re.compile(r"[ |]{0,6}[12]\d{3}[-/]")
+_BEFORE_TIME = frozenset(" |12")
 # what may stand behind a prefix to prove that it is one
 _STRONG = re.compile(
     r"\S+:\d+:\d+ \[-?\d+\] |\[rank\d+\]:|\[[DIWEF]\d{3,4} |\[[DIWEF] \w+\.cpp:\d+\]|[DIWEF]\d{4} \d\d:|\[[a-z]+\d+\]:"
 )
 
 
-def _by_first_character() -> dict[str, tuple[tuple[re.Pattern[str], Handler], ...]]:
-    table: dict[str, tuple[tuple[re.Pattern[str], Handler], ...]] = {}
-    for code in range(0x20, 0x7F):
-        char = chr(code)
-        group = "0" if char.isdigit() else "a" if char.isalpha() else char
-        table[char] = tuple((pattern, handler) for key, pattern, handler in _ALWAYS if key == group)
-    return table
+_NAMED_GROUP = re.compile(r"\(\?P<\w+>")
+_WHEN_CHOSEN: dict[Handler, str] = {_srun: "task", _bracket: "bracket", _host: "host", _pipe: "pipe"}
+
+Rules = tuple[re.Pattern[str], tuple[tuple[re.Pattern[str], Handler], ...]]
+"""An expression that matches where any of the others does, and the others with what they mean."""
 
 
-_RULES = _by_first_character()
+@functools.cache
+def _rules(first: str, *, task: bool, bracket: bool, host: bool, pipe: bool) -> Rules | None:
+    """What may begin with this character in a file of these styles."""
+    chosen = {"task": task, "bracket": bracket, "host": host, "pipe": pipe}
+    group = "0" if first.isdigit() else "a" if first.isalpha() else first
+    rules = [
+        (pattern, handler)
+        for key, pattern, handler in _ALWAYS
+        if key == group and chosen.get(_WHEN_CHOSEN.get(handler, ""), True)
+    ]
+    if not rules:
+        return None
+    any_of = "|".join(f"(?:{_NAMED_GROUP.sub('(?:', pattern.pattern)})" for pattern, _ in rules)
+    return re.compile(any_of), tuple(rules)
 
 
 def strip(text: str, writer: Writer, styles: Styles, position: int = 0) -> int:
@@ -262,7 +275,8 @@ def strip(text: str, writer: Writer, styles: Styles, position: int = 0) -> int:
 
 
 def _strip_one(text: str, writer: Writer, styles: Styles, position: int) -> int | None:
-    if _WITH_TIME.match(text, position):
+    first = text[position : position + 1]
+    if first in _BEFORE_TIME and _WITH_TIME.match(text, position):
         for pattern, handler in _ISO_RULES:
             found = pattern.match(text, position)
             if found and handler(found, writer, styles):
@@ -270,7 +284,13 @@ def _strip_one(text: str, writer: Writer, styles: Styles, position: int) -> int 
                 if journal and _syslog(journal, writer, styles):
                     return journal.end()
                 return found.end()
-    for pattern, handler in _RULES.get(text[position : position + 1], ()):
+    if not " " <= first <= "~":
+        return None
+    rules = _rules(first, task=styles.task, bracket=styles.bracket, host=styles.host, pipe=styles.pipe)
+    # most lines have no prefix, or none more
+    if rules is None or not rules[0].match(text, position):
+        return None
+    for pattern, handler in rules[1]:
         found = pattern.match(text, position)
         if found and found.end() > position and handler(found, writer, styles):
             return found.end()
@@ -291,11 +311,19 @@ def choose_styles(texts: Iterable[str], year: int) -> Styles:
     styles = Styles(year=year)
     # one style may hide another (pdsh around srun -l), so look again behind what was found
     for _ in range(3):
-        rests = [text[strip(text, Writer(), styles) :] for text in sample]
+        writers, rests = _stripped(sample, styles)
         if not _choose_once(rests, styles):
             break
-    styles.task_is_rank = _task_is_rank(sample, styles)
+    else:
+        writers, _ = _stripped(sample, styles)
+    styles.task_is_rank = _task_is_rank(writers)
     return styles
+
+
+def _stripped(texts: list[str], styles: Styles) -> tuple[list[Writer], list[str]]:
+    """What the prefixes of each line tell, and what stands behind them."""
+    writers = [Writer() for _ in texts]
+    return writers, [text[strip(text, writer, styles) :] for text, writer in zip(texts, writers, strict=True)]
 
 
 def _choose_once(rests: list[str], styles: Styles) -> bool:
@@ -328,11 +356,9 @@ def _is_style(rests: list[str], pattern: re.Pattern[str], name: str) -> bool:
     return len(tokens) * 2 <= total or (len(tokens) < 3 and total >= 3)
 
 
-def _task_is_rank(sample: Iterable[str], styles: Styles) -> bool:
+def _task_is_rank(writers: Iterable[Writer]) -> bool:
     """False when tasks turn out to have started several ranks each, so that their numbers count nodes."""
-    for text in sample:
-        writer = Writer()
-        strip(text, writer, styles)
+    for writer in writers:
         if writer.task is None:
             continue
         if writer.local_rank is not None or (writer.rank is not None and writer.rank != writer.task):

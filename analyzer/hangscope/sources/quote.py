@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 
-from hangscope.sources.decode import read_raw_lines
+from hangscope.sources.decode import Rest, read_raw_lines
 from hangscope.sources.inputs import Input
 
 MAX_BYTES = 256 << 20
@@ -31,10 +32,18 @@ def read_lines(inputs: Iterable[Input], wanted: Mapping[str, AbstractSet[int]]) 
 
 
 def _of_input(item: Input, numbers: AbstractSet[int]) -> dict[tuple[str, int], str]:
-    last = max(numbers)
+    ordered = sorted(numbers)
+    last = ordered[-1]
     found: dict[tuple[str, int], str] = {}
+
+    def pass_over(block: bytes, first: int, _end: int) -> tuple[int, Rest] | None:
+        """Blocks without a line that is wanted are not split."""
+        count = block.count(b"\n") + 1
+        at = bisect.bisect_left(ordered, first)
+        return None if at < len(ordered) and ordered[at] < first + count else (count, ())
+
     with item.open() as stream:
-        for raw in read_raw_lines(stream):
+        for raw in read_raw_lines(stream, pass_over):
             if raw.number in numbers:
                 found.setdefault((item.name, raw.number), raw.text)
             if raw.number >= last:

@@ -10,7 +10,11 @@ REFERENCE_YEAR = 2000
 """Year of a time whose year is nowhere in its file: a leap year far from any log, so that it can be told apart."""
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-_YEAR = re.compile(r"(?<![\d.])(20\d\d)-(?:\d\d|[A-Z][a-z]{2})-\d\d(?!\d)|\d\d:\d\d:\d\d (20\d\d)\b")
+# a date, and a time before a year; both begin with a literal, which is quick to look for, and what stands before it
+# is looked at later
+_DATE = re.compile(r"20(?<![\d.]20)(\d\d)-(?:\d\d|[A-Z][a-z]{2})-\d\d(?!\d)")
+_BEHIND_TIME = re.compile(r" 20(?<=\d\d:\d\d:\d\d 20)(\d\d)\b")
+_TIME_LENGTH = len("00:00:00")
 _DAY = 86400
 
 
@@ -44,6 +48,8 @@ def month_number(name: str) -> int:
 
 
 def year_in(text: str) -> int | None:
-    """A year printed in some date of this text."""
-    found = _YEAR.search(text)
-    return int(found[1] or found[2]) if found else None
+    """The year that is printed first in some date of this text, of one line or many."""
+    date, behind = _DATE.search(text), _BEHIND_TIME.search(text)
+    if date is None or (behind is not None and behind.start() - _TIME_LENGTH < date.start()):
+        date = behind
+    return 2000 + int(date[1]) if date is not None else None

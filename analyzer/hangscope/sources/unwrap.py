@@ -63,9 +63,7 @@ class Unwrapper:
             lines = join_wrapped(itertools.chain(sample, lines), width)
             sample = list(itertools.islice(lines, SAMPLE))
         texts = [raw.text for raw in sample]
-        years = (year_in(text) for text in texts)
-        year = next((found for found in years if found is not None), REFERENCE_YEAR)
-        self._styles = choose_styles(texts, year)
+        self._styles = choose_styles(texts, year_in("\n".join(texts)) or REFERENCE_YEAR)
         self._heads.clear()
         heads: Counter[str] = Counter()
         for raw in sample:
