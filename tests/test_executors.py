@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import dask_clusters
+from hangscope import api
 from hangscope.errors import InputError
 from hangscope.parse.executors import Executor, open_executor
 from hangscope.parse.executors import batches as batches_module
@@ -19,6 +20,7 @@ from hangscope.parse.executors.batches import batches
 from hangscope.parse.executors.here import Here
 from hangscope.parse.executors.work import OTHER_BUILD, build, pack, work
 from hangscope.parse.source import ParsedSource
+from hangscope.report.serialize import to_dict
 from hangscope.sources.container import Limits
 from hangscope.sources.discover import discover
 from hangscope.sources.inputs import Input
@@ -169,7 +171,6 @@ class TestTrouble:
     ) -> None:
         logs = many_files(tmp_path / "logs")
         monkeypatch.setattr(batches_module, "_FILES", 1)
-        inputs, _ = discover([str(logs)])
         progress: list[tuple[int, int]] = []
         with dask_clusters.cluster(tmp_path, 2, "--no-nanny") as processes:
 
@@ -178,13 +179,12 @@ class TestTrouble:
                     dask_clusters.end(processes.workers[0])
                 progress.append((done, total))
 
-            with open_executor(processes.address, None) as executor:
-                sources = executor.read(inputs, kill)
+            report = api.analyze(logs, scheduler=processes.address, progress=kill)
             assert processes.workers[0].poll() is not None
         assert progress[0][0] < progress[0][1]
         assert progress[-1][0] == progress[-1][1]
-        assert said(sources) == said(Here(1).read(inputs, None))
-        assert len(sources[39].events) == 1
+        assert to_dict(report) == to_dict(api.analyze(logs, jobs=1))
+        assert len(report.sources) == 40
 
     def test_an_input_that_ends_every_worker_is_an_error_of_its_source(self, tmp_path: Path) -> None:
         logs = tmp_path / "logs"

@@ -122,13 +122,14 @@ def test_sdist_can_build_and_test_itself(checkout: Path, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("arguments", "unwanted"),
     [
-        (["--help"], {"pandas", "numpy", "matplotlib", "lark", "rich"}),
+        (["--help"], {"pandas", "numpy", "matplotlib", "lark", "rich", "dask", "distributed", "fsspec"}),
         (["--version"], {"pandas", "numpy", "matplotlib", "lark", "rich"}),
-        (["analyze", "--help"], {"pandas", "numpy", "matplotlib", "lark"}),
+        (["analyze", "--help"], {"pandas", "numpy", "matplotlib", "lark", "dask", "distributed", "fsspec"}),
         (["explain", "gpu-out-of-memory"], {"pandas", "numpy", "matplotlib"}),
         (["rules"], {"pandas", "numpy", "matplotlib"}),
         (["analyze", "fixtures/gpu-out-of-memory-01-one-rank/logs"], {"pandas", "numpy", "matplotlib", "jsonschema"}),
         (["analyze", "fixtures/gpu-out-of-memory-01-one-rank/logs", "--format", "json"], {"pandas", "numpy", "rich"}),
+        (["analyze", "fixtures/gpu-out-of-memory-01-one-rank/logs", "--quiet"], {"dask", "distributed", "fsspec"}),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

@@ -99,7 +99,11 @@ def _log_to_stderr(*, verbose: bool) -> None:
     import logging
 
     level = logging.INFO if verbose else logging.WARNING
-    logging.basicConfig(stream=sys.stderr, level=level, format="hangscope: %(message)s")
+    handler = logging.StreamHandler(sys.stderr)
+    if not verbose:
+        # dask tells of every connection, and s3fs of every retry
+        handler.addFilter(lambda record: record.name.startswith("hangscope"))
+    logging.basicConfig(handlers=[handler], level=level, format="hangscope: %(message)s")
 
 
 @contextmanager
