@@ -153,6 +153,7 @@ def _communicator(process: Process, event: Event) -> Communicator:
 def find_groups(communicators: list[Communicator], world_size: int | None) -> list[Group]:
     """Joins communicator objects to groups, in order of first appearance; sets each object's `group`."""
     groups: dict[GroupKey, Group] = {}
+    taken: set[str] = set()
     by_pointer: dict[tuple[int, int], Communicator] = {}
     sizes: dict[tuple[int, int], int] = defaultdict(int)
     children: dict[tuple[int, int], int] = defaultdict(int)
@@ -166,10 +167,10 @@ def find_groups(communicators: list[Communicator], world_size: int | None) -> li
         key = _key(comm, parent, ordinal, sizes[process, comm.size])
         group = groups.get(key)
         if group is None:
-            taken = {group.name for group in groups.values()}
             is_world = comm.size == world_size and "world" not in taken
             name = "world" if is_world and comm.parent is None else _name(comm, parent, ordinal, key)
             group = groups[key] = Group(_free(name, taken), key, comm.size)
+            taken.add(group.name)
         comm.group = group
         group.members.append(comm)
         by_pointer[process, comm.comm] = comm

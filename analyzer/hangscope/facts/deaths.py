@@ -26,6 +26,10 @@ KINDS = {
 }
 
 
+_Key = tuple[str, int, bool, bool]
+"""What is known, the number, and of a local rank whether a pid and a rank are known as well."""
+
+
 def find(job: Job) -> Iterator[Fact]:
     """One fact for each process that ended."""
     for death in find_deaths(job):
@@ -123,26 +127,16 @@ def _join(deaths: Iterable[Death], job: Job) -> list[Death]:
     by_pid = {process.pid: process for process in job.processes if process.pid is not None and process.rank is not None}
     one_node = is_one_node(job)
     joined: list[Death] = []
-    index: dict[tuple[str, int], list[Death]] = {}
+    index: dict[_Key, list[Death]] = {}
     for death in sorted(deaths, key=lambda d: (d.rank is None, d.pid is None)):
         if death.rank is None and death.pid in by_pid:
             death.rank = by_pid[death.pid].rank
         if death.rank is None and one_node:
             death.rank = death.local_rank
-        keys = [("pid", death.pid), ("rank", death.rank), ("local", death.local_rank)]
-        known = next(
-            (
-                other
-                for name, at in keys
-                if at is not None
-                for other in index.get((name, at), ())
-                if _same(death, other)
-            ),
-            None,
-        )
-        for name, at in keys:
-            if at is not None:
-                index.setdefault((name, at), []).append(known or death)
+        candidates = (other for key in _keys_of_candidates(death) for other in index.get(key, ()))
+        known = next((other for other in candidates if _same(death, other)), None)
+        for key in _keys_of(death):
+            index.setdefault(key, []).append(known or death)
         if known is None:
             joined.append(death)
             continue
@@ -158,6 +152,26 @@ def _join(deaths: Iterable[Death], job: Job) -> list[Death]:
         if death.rank in job.ranks and death.host is None and death.rank is not None:
             death.host = job.ranks[death.rank].host
     return joined
+
+
+def _keys_of(death: Death) -> Iterator[_Key]:
+    """By what a death may be found: its pid, its rank, its local rank (which is no word beside a pid or a rank)."""
+    for name, number in (("pid", death.pid), ("rank", death.rank)):
+        if number is not None:
+            yield name, number, False, False
+    if death.local_rank is not None:
+        yield "local", death.local_rank, death.pid is not None, death.rank is not None
+
+
+def _keys_of_candidates(death: Death) -> Iterator[_Key]:
+    """The keys of the deaths that may be the same; all ranks of one local rank, in a large job, are many."""
+    for name, number, has_pid, has_rank in _keys_of(death):
+        if name != "local":
+            yield name, number, has_pid, has_rank
+            continue
+        for other_pid in (False,) if has_pid else (True, False):
+            for other_rank in (False,) if has_rank else (True, False):
+                yield name, number, other_pid, other_rank
 
 
 def _same(one: Death, other: Death) -> bool:

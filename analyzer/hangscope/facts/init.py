@@ -54,10 +54,11 @@ _FEWEST_PEERS = 2
 def find(job: Job) -> Iterator[Fact]:
     """Facts about each communicator that was begun and not completed, and about processes that wait before that."""
     inits = unfinished_inits(job)
+    stands = {id(init.group): init.stands for init in inits}
     for group in job.groups:
         begun = [m for m in group.members if m.start is not None]
         if begun and not any(m.complete for m in group.members):
-            yield from _unfinished(job, group, begun, inits)
+            yield from _unfinished(job, group, begun, stands.get(id(group), ()))
         elif begun and any(m.complete is None for m in begun):
             yield _partly(group, begun)
     waiting = [p for p in job.processes if _waits_in_bootstrap(p)]
@@ -67,7 +68,7 @@ def find(job: Job) -> Iterator[Fact]:
         yield from _behind(init)
 
 
-def _unfinished(job: Job, group: Group, begun: list[Communicator], inits: Sequence[Init]) -> Iterator[Fact]:
+def _unfinished(job: Job, group: Group, begun: list[Communicator], stands: Sequence[Stand]) -> Iterator[Fact]:
     came = group.ranks()
     missing = group.missing_group_ranks
     is_world = group.size == job.world_size
@@ -88,7 +89,7 @@ def _unfinished(job: Job, group: Group, begun: list[Communicator], inits: Sequen
     }
     if not absent or not start_precedes_bootstrap(job, (m.process for m in begun)):
         del fields["absent"]
-        yield Fact("init_stuck", fields | _where(group, inits), group=group.name, affected=came, evidence=evidence)
+        yield Fact("init_stuck", fields | _where(stands), group=group.name, affected=came, evidence=evidence)
         return
     chosen = (_waiting(m.process) for m in begun[:4])
     last = tuple(line for line in chosen if line is not None)
@@ -112,9 +113,8 @@ def _failed_since(member: Communicator) -> bool:
     )
 
 
-def _where(group: Group, inits: Sequence[Init]) -> dict[str, Value]:
+def _where(stands: Sequence[Stand]) -> dict[str, Value]:
     """Where those stand who began an init: the step, when it is one, and what NCCL waits for there."""
-    stands = next((init.stands for init in inits if init.group is group), ())
     stages = {stand.stage for stand in stands}
     if not stages:
         return {}
