@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import re
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from hangscope import api
+from hangscope.cli.main import main
 from readme import README, fresh, shell_blocks
 
 TEXT = README.read_text(encoding="utf-8")
@@ -46,3 +53,49 @@ def test_files_named_in_the_text_exist(page: str, checkout: Path) -> None:
         r"`((?:analyzer|fixtures|grammars|rules|tests|notebooks)/[\w./-]+)`", (checkout / page).read_text()
     )
     assert [path for path in named if not (checkout / path).exists()] == []
+
+
+PYTHON = re.findall(r"^```python\n(.*?)^```$", TEXT, re.DOTALL | re.MULTILINE)
+COMMANDS = [
+    line for block in re.findall(r"^```text\n(.*?)^```$", TEXT, re.DOTALL | re.MULTILINE) for line in block.splitlines()
+]
+
+
+def options_behind(command: str) -> set[str]:
+    """Options that README gives to a command, wherever it stands in a line."""
+    found: set[str] = set()
+    for line in COMMANDS:
+        words = shlex.split(line.partition(f"{command} ")[2].replace("'", "")) if f"{command} " in line else []
+        found |= {word.partition("=")[0] for word in words if word.startswith("--") and word != "--"}
+    return found
+
+
+@pytest.mark.parametrize("code", PYTHON)
+def test_python_calls_the_api_as_it_is(code: str) -> None:
+    calls = [node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Call)]
+    ours = [call for call in calls if ast.unparse(call.func).startswith("hangscope.api.")]
+    assert ours
+    for call in ours:
+        function = getattr(api, ast.unparse(call.func).removeprefix("hangscope.api."))
+        keywords = {keyword.arg: None for keyword in call.keywords if keyword.arg is not None}
+        inspect.signature(function).bind(*call.args, **keywords)
+
+
+def test_hangscope_has_the_options_of_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    options = options_behind("hangscope analyze")
+    assert "--scheduler" in options
+    with pytest.raises(SystemExit):
+        main(["analyze", "--help"])
+    known = capsys.readouterr().out
+    assert {option for option in options if option not in known} == set()
+
+
+@pytest.mark.parametrize("command", ["scheduler", "worker"])
+def test_dask_has_the_options_of_the_commands(command: str) -> None:
+    pytest.importorskip("distributed", reason="dask, of the extra hangscope[dask], is not installed")
+    options = options_behind(f"dask {command}")
+    assert "--scheduler-file" in options
+    known = subprocess.run(
+        [sys.executable, "-m", "dask", command, "--help"], capture_output=True, text=True, check=True
+    ).stdout
+    assert {option for option in options if not re.search(rf"{option}\b", known)} == set()
