@@ -8,7 +8,6 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 _TABLE = Path(__file__).with_name("xid.toml")
@@ -65,7 +64,7 @@ def xid_meaning(number: int, message: str = "") -> Meaning | None:
         number: as printed.
         message: what follows it on the line; decides for NVLink errors.
     """
-    found = _tables()[0].get(number)
+    found = _tables().xids.get(number)
     if found is None or found.cause != _LINKS:
         return found
     told = _UNIT.search(message)
@@ -81,7 +80,7 @@ def sxid_meaning(number: int, severity: str = "") -> Meaning | None:
         number: as printed.
         severity: the word on the line, "" when there is none. It is more reliable than any table.
     """
-    row = _tables()[1].get(number, {})
+    row = _tables().sxids.get(number, {})
     if row.get("harmless"):
         return None
     is_fatal = bool(row.get("fatal")) or severity.lower() == "fatal"
@@ -99,9 +98,8 @@ def sxid_meaning(number: int, severity: str = "") -> Meaning | None:
 def recovery_step(message: str) -> str:
     """What to do by the text of an Xid 154, "" when it does not say or nothing is needed."""
     found = _RECOVERY.search(message)
-    steps, recovery = _tables()[2:]
-    name = recovery.get(found[1].lower(), "") if found else ""
-    return steps[name] if name and name != "ignore" else ""
+    name = _tables().recovery.get(found[1].lower(), "") if found else ""
+    return _tables().steps[name] if name and name != "ignore" else ""
 
 
 def _of_unit(found: Meaning, unit: str, is_fatal: bool, link: int, status: int) -> Meaning:  # noqa: FBT001 (private)
@@ -116,9 +114,18 @@ def _of_unit(found: Meaning, unit: str, is_fatal: bool, link: int, status: int) 
     return replace(named, weak=True, corrected=not status & bits)
 
 
+@dataclass(frozen=True, slots=True)
+class _Tables:
+    """Xids, rows of SXids, steps by name, and the names of steps by Xid 154's numbers (``0x1``)."""
+
+    xids: Mapping[int, Meaning]
+    sxids: Mapping[int, Mapping[str, Any]]
+    steps: Mapping[str, str]
+    recovery: Mapping[str, str]
+
+
 @functools.cache
-def _tables() -> tuple[Mapping[int, Meaning], Mapping[int, Mapping[str, Any]], Mapping[str, str], Mapping[str, str]]:
-    """Xids, SXids, the steps by name, and the names of steps by Xid 154's numbers."""
+def _tables() -> _Tables:
     table = tomllib.loads(_TABLE.read_text(encoding="utf-8"))
     steps = table["steps"]
     xids = {
@@ -135,9 +142,4 @@ def _tables() -> tuple[Mapping[int, Meaning], Mapping[int, Mapping[str, Any]], M
         for number in row["numbers"]
     }
     sxids = {number: row for row in table["sxid"] for number in row["numbers"]}
-    return (
-        MappingProxyType(xids),
-        MappingProxyType(sxids),
-        MappingProxyType(steps),
-        MappingProxyType(table["recovery"]),
-    )
+    return _Tables(xids, sxids, steps, table["recovery"])
