@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,8 @@ BROKEN: dict[str, tuple[str | bytes, str]] = {
     ),
     "not UTF-8": (OWN.encode().replace(b"page 7", b"page \xff7"), ":13: is not UTF-8: invalid start byte"),
     "not TOML at all": (b"\x00\x01\x02", ":1: no valid TOML: "),
+    "nested too deeply": ("id = " + "[" * 100_000, ":1: no valid TOML: brackets are nested too deeply"),
+    "too large": (OWN + "#" * (1 << 20), ": is larger than 1 MiB"),
 }
 
 
@@ -77,6 +80,21 @@ def test_a_broken_file_is_one_clear_error(
     assert first.startswith(f"hangscope: site-rules/host/our-quota-full.toml{message}"), first
     assert len(advice) <= 1
     assert "Traceback" not in captured.err
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "folder"])
+def test_what_is_no_file_is_not_read(tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str) -> None:
+    folder = _folder(tmp_path, OWN)
+    path = folder / "host" / "endless.toml"
+    match kind:
+        case "pipe":
+            os.mkfifo(path)
+        case "device":
+            path.symlink_to("/dev/zero")
+        case _:
+            path.mkdir()
+    assert main(["rules", "--rules", str(folder)]) == 2
+    assert capsys.readouterr().err.startswith("hangscope: site-rules/host/endless.toml: is no file")
 
 
 def test_id_of_another_file_of_the_site_is_taken(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

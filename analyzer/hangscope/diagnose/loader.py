@@ -39,6 +39,7 @@ _WHEN_KEYS = ("all", "any", "none", "share", "before", "culprits", "min_count")
 _FIRST_TABLE = re.compile(r"^\[", re.MULTILINE)
 _FACT = re.compile(r'fact = "(\w+)"')  # tests/test_rules.py: it finds all that a rule's conditions name
 _BESIDE_RULES = ("causes.toml", "settings.toml")
+_MAX_BYTES = 1 << 20
 
 # The longest suffix first, so that the plain comparison comes last.
 _OPERATORS = sorted(Operator, key=len, reverse=True)
@@ -196,6 +197,11 @@ def _read_heading(path: Path) -> Heading:
 
 def _read(path: Path) -> str:
     try:
+        if not path.is_file():
+            raise RuleError(f"{_label(path)}: is no file")
+        if path.stat().st_size > _MAX_BYTES:
+            advice = "A rule has a few kilobytes; give long log lines in its cases in part."
+            raise RuleError(f"{_label(path)}: is larger than {_MAX_BYTES >> 20} MiB", advice)
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         wrong = RuleError(f"{_label(path)}: is not UTF-8: {error.reason}", "Save it as UTF-8.")
@@ -210,6 +216,8 @@ def _parse(path: Path, text: str) -> Table:
     except tomllib.TOMLDecodeError as error:
         message, line = line_of_error(error, text)
         raise RuleError(f"{_label(path)}: no valid TOML: {message}").on_line(line) from error
+    except RecursionError as error:
+        raise RuleError(f"{_label(path)}: no valid TOML: brackets are nested too deeply").on_line(1) from error
 
 
 def _label(path: Path) -> str:
