@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import io
 import json
+import re
 import shutil
 import sys
 from collections.abc import Callable
@@ -26,8 +27,11 @@ from hangscope.parse.source import ParsedSource, WriterInfo
 from hangscope.report.serialize import to_dict
 from hangscope.sources.discover import discover
 from hangscope.tables import SCHEMA, Tables
+from hangscope.tables.reference import PAGE, render_reference
 from hangscope.tables.saved.reader import read_saved
 from hangscope.tables.saved.writer import JobWriter
+from hangscope.tables.schema import TABLES
+from readme import README
 from recorder_dumps import Dump, write
 from score_fixtures import FIXTURES, Case, read_cases
 
@@ -38,6 +42,8 @@ REPORTS = [
     "layout-torchrun-attempts",
     "layout-tar-gz",
     "python-exception-c01-clock-ahead",
+    "process-frozen-02-attached",
+    "data-loading-stall-07-attached",
 ]
 SKIPPED = FIXTURES / "collective-skipped-01-one-call-2277" / "logs"
 
@@ -213,6 +219,20 @@ def test_every_table_is_there_with_its_columns(tmp_path: Path) -> None:
         assert calls[name].to_pylist() == job.tables.calls[name].tolist()
     first = json.loads(pq.read_table(tmp_path / "saved" / "events.parquet")["fields"][0].as_py())
     assert first == json.loads(json.dumps(job.events.all[0].fields))
+
+
+def test_the_page_of_tables_is_fresh() -> None:
+    assert TABLES.keys() == SCHEMA.keys()
+    assert PAGE.read_text(encoding="utf-8") == render_reference(), "run: python -m hangscope.tables.reference"
+
+
+def test_the_example_of_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    blocks = re.findall(r"^```python\n(.*?)^```$", README.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    (example,) = [block for block in blocks if "tables=" in block]
+    shutil.copytree(SKIPPED, tmp_path / "logs")
+    monkeypatch.chdir(tmp_path)
+    exec(compile(example, "README.md", "exec"), {})  # noqa: S102 (our own README)
+    assert (tmp_path / "saved" / "calls.parquet").is_file()
 
 
 def test_tables_are_compressed_with_zstd(tmp_path: Path) -> None:
@@ -395,6 +415,12 @@ def test_a_folder_with_other_files_is_not_written_over(tmp_path: Path) -> None:
 def test_the_folder_that_is_read_is_not_written(saved: Path) -> None:
     with pytest.raises(InputError, match="read and written at once"):
         api.analyze(saved, tables=saved)
+    assert api.load(saved).ranks
+
+
+def test_what_was_saved_outlives_a_mistyped_path(saved: Path) -> None:
+    with pytest.raises(InputError, match="no such file"):
+        api.analyze(saved.parent / "lgos", tables=saved)
     assert api.load(saved).ranks
 
 

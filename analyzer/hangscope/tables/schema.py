@@ -141,6 +141,20 @@ SCHEMA: dict[str, tuple[Column, ...]] = {
 }
 """Table name -> columns."""
 
+TABLES = {
+    "events": "Every recognized line.",
+    "exceptions": "Every Python exception that was printed.",
+    "environment": "Every setting that a process printed, one row a variable.",
+    "host_messages": "What kernels and schedulers say.",
+    "calls": "Every collective or point-to-point call that NCCL printed (`NCCL_DEBUG_SUBSYS=COLL`).",
+    "recorded_calls": "Every call that a flight recorder holds.",
+    "processes": "One row a process.",
+    "communicators": "One row a group of communicator objects.",
+    "memberships": "One row a communicator object of a process.",
+    "stacks": "One row a frame of every thread of every stack dump.",
+}
+"""Table name -> what it holds."""
+
 
 def frame(table: str, rows: list[dict[str, object]]) -> pd.DataFrame:
     """Rows as a DataFrame with exactly the columns and dtypes of a table.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeGuard
@@ -34,8 +36,8 @@ class Manifest:
     rows: dict[str, int]
 
 
-def begin(folder: Path) -> None:
-    """Makes the folder that of a job that is not complete yet.
+def claim(folder: Path) -> None:
+    """Makes the folder, or sees that it may be written over: before the logs are read, which can take long.
 
     Raises:
         InputError: the folder holds something else, or cannot be written.
@@ -44,9 +46,15 @@ def begin(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         if not is_saved_job(folder) and any(folder.iterdir()):
             raise InputError(f"{folder} is not empty", "Name a new folder, or one with saved tables to write over.")
-        _write(folder, {"complete": False})
     except OSError as error:
         raise cannot_write(folder, error) from error
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise cannot_write(folder, PermissionError(errno.EACCES, os.strerror(errno.EACCES)))
+
+
+def begin(folder: Path) -> None:
+    """Makes the folder that of a job that is not complete yet."""
+    _write(folder, {"complete": False})
 
 
 def finish(folder: Path, manifest: Manifest) -> None:

@@ -15,7 +15,7 @@ from hangscope.tables.build import Tables
 from hangscope.tables.saved.arrow import import_arrow
 from hangscope.tables.saved.columns import to_columns
 from hangscope.tables.saved.encode import Part, parts_of
-from hangscope.tables.saved.manifest import PARSED, Manifest, begin, cannot_write, finish
+from hangscope.tables.saved.manifest import PARSED, Manifest, begin, cannot_write, claim, finish
 from hangscope.tables.saved.people import table_batches, table_schema
 from hangscope.tables.schema import SCHEMA
 
@@ -36,7 +36,7 @@ class JobWriter:
     def __init__(self, folder: str | Path) -> None:
         self._folder = Path(folder)
         self._pa, self._pq = import_arrow()
-        begin(self._folder)
+        claim(self._folder)
         pa = self._pa
         self._schema = pa.schema(
             [
@@ -47,13 +47,7 @@ class JobWriter:
                 ("floats", pa.list_(pa.float64())),
             ]
         )
-        self._parsed = self._pq.ParquetWriter(
-            self._folder / PARSED,
-            self._schema,
-            use_dictionary=["part"],
-            column_encoding={"ints.list.element": "DELTA_BINARY_PACKED"},
-            **OPTIONS,
-        )
+        self._parsed: Any = None
         self._rows: list[tuple[int, Part, str]] = []
         self._held = 0
         self._inputs: list[str] = []
@@ -64,12 +58,22 @@ class JobWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._parsed.close()
+        if self._parsed is not None:
+            self._parsed.close()
         if isinstance(error, OSError):
             raise cannot_write(self._folder, error) from error
 
     def add(self, sources: Iterable[ParsedSource]) -> None:
-        """Saves what was read, before alignment fills it in."""
+        """Saves what was read, before alignment fills it in. What the folder held before is void from here on."""
+        if self._parsed is None:
+            begin(self._folder)
+            self._parsed = self._pq.ParquetWriter(
+                self._folder / PARSED,
+                self._schema,
+                use_dictionary=["part"],
+                column_encoding={"ints.list.element": "DELTA_BINARY_PACKED"},
+                **OPTIONS,
+            )
         for source in sources:
             for part in parts_of(source):
                 self._add(len(self._inputs), part)
