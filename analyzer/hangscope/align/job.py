@@ -158,33 +158,46 @@ def align(sources: Sequence[ParsedSource], unreadable: Sequence[SourceRecord] = 
     name_recordings(kept)
     adopt_years(kept)
     identity = identify(kept)
-    owner = _fill_in(kept, identity)
+    job = _build_job(kept, identity)
+    return dataclasses.replace(
+        job,
+        sources=tuple(sorted([*(s.record for s in sources), *unreadable], key=lambda record: record.file)),
+        warnings=(
+            *copies,
+            *attempts.warnings,
+            *what_was_refused(kept),
+            *limits(sources, unreadable, identity, job.lost_tails),
+            *identity.warnings,
+            *job.warnings,
+        ),
+        earlier=attempts.earlier,
+    )
+
+
+def _build_job(sources: Sequence[ParsedSource], identity: Identity) -> Job:
+    """The job of one attempt's sources, whose processes are known; its warnings are those about clocks."""
+    owner = _fill_in(sources, identity)
     communicators = find_communicators(identity.processes)
     groups = find_groups(communicators, identity.world_size)
-    events = EventIndex(sorted((event for source in kept for event in source.events), key=_order))
-    clocks = find_clocks(events.all, groups, identity.ranks)
-    if clocks.corrected or clocks.kernel_zones:
-        correct_times(clocks, kept, identity.processes, identity.by_writer)
-        events = EventIndex(sorted(events, key=_order))
-    versions = find_versions(events.all, (recording for source in kept for recording in source.recordings))
-    lost = frozenset(source.record.file for source in kept if source.block_buffered)
-    calls, printed = _compare_calls(kept, identity, communicators, groups, versions=versions, lost_tails=lost)
-    recordings = align_recordings(kept, identity)
-    stacks = place_stacks(kept, identity)
-    recorded = _recorded(kept, identity)
+    clocks, events = _on_one_clock(sources, identity, groups)
+    versions = find_versions(events.all, (recording for source in sources for recording in source.recordings))
+    lost = frozenset(source.record.file for source in sources if source.block_buffered)
+    calls, printed = _compare_calls(sources, identity, communicators, groups, versions=versions, lost_tails=lost)
+    recordings = align_recordings(sources, identity)
+    stacks = place_stacks(sources, identity)
+    recorded = _recorded(sources, identity)
     releases = {product: infer_releases(product, identity.processes, stacks, recorded) for product in PRODUCTS}
-    launch = find_launch(events, kept)
-    tables = Tables(
-        events.all,
-        calls,
-        communicators=communicator_rows(groups),
-        memberships=membership_rows(groups),
-        stacks=StackRows(stacks),
-        processes=process_rows(identity.processes),
-        recorded=RecordedRows([recording for source in kept for recording in source.recordings]),
-    )
+    launch = find_launch(events, sources)
     return Job(
-        tables=tables,
+        tables=Tables(
+            events.all,
+            calls,
+            communicators=communicator_rows(groups),
+            memberships=membership_rows(groups),
+            stacks=StackRows(stacks),
+            processes=process_rows(identity.processes),
+            recorded=RecordedRows([recording for source in sources for recording in source.recordings]),
+        ),
         events=events,
         calls=calls,
         processes=identity.processes,
@@ -203,22 +216,26 @@ def align(sources: Sequence[ParsedSource], unreadable: Sequence[SourceRecord] = 
         versions=add_inferred(versions, releases),
         releases=releases,
         recorded=recorded,
-        parsed=tuple(kept),
-        sources=tuple(sorted([*(s.record for s in sources), *unreadable], key=lambda record: record.file)),
+        parsed=tuple(sources),
+        sources=tuple(source.record for source in sources),
         lost_tails=lost,
-        warnings=(
-            *copies,
-            *attempts.warnings,
-            *what_was_refused(kept),
-            *limits(sources, unreadable, identity, lost),
-            *identity.warnings,
-            *describe_clocks(clocks),
-        ),
+        warnings=tuple(describe_clocks(clocks)),
         by_writer=identity.by_writer,
         _owner=owner,
         clocks=clocks,
-        earlier=attempts.earlier,
     )
+
+
+def _on_one_clock(
+    sources: Sequence[ParsedSource], identity: Identity, groups: Sequence[Group]
+) -> tuple[Clocks, EventIndex]:
+    """What is known of the hosts' clocks, and all events in order; times of clocks that are off are corrected."""
+    events = EventIndex(sorted((event for source in sources for event in source.events), key=_order))
+    clocks = find_clocks(events.all, groups, identity.ranks)
+    if clocks.corrected or clocks.kernel_zones:
+        correct_times(clocks, sources, identity.processes, identity.by_writer)
+        events = EventIndex(sorted(events, key=_order))
+    return clocks, events
 
 
 def _recorded(sources: Iterable[ParsedSource], identity: Identity) -> dict[int, list[Recording]]:
