@@ -34,7 +34,6 @@ _RECORDER = "TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1 TORCH_FR_DUM
 _ANY_STACK = "for p in $(pgrep -f python); do py-spy dump --pid $p; done"
 
 
-_GONE = ("process",)
 _GONE_SYMPTOMS = ("peer-lost", "store-lost")
 _LIVE = (Piece.STACKS, Piece.LOGS, Piece.RECORDER, Piece.RAS, Piece.NCCL, Piece.KERNEL)
 _ORDER: Mapping[str, tuple[Piece, ...]] = {
@@ -114,8 +113,8 @@ class _Collector:
         command = _LOG_A_RANK.get(self.job.launch.launcher or "")
         if self.job.launch.platform == KUBERNETES:
             pods = [host for host in self.job.hosts if is_name(host)]
-            command = f"kubectl logs --timestamps {pods[0] if len(pods) == 1 else 'POD'} > POD.log"
-            command = command.replace("POD", pods[0]) if len(pods) == 1 else command
+            pod = pods[0] if len(pods) == 1 else "POD"
+            command = f"kubectl logs --timestamps {pod} > {pod}.log"
         if not seen:
             text = "No line says which rank wrote it: give the log of every rank, a file each."
             return self._step(Piece.LOGS, text, command)
@@ -129,8 +128,6 @@ class _Collector:
 
     def _stacks(self) -> NextStep | None:
         """Who is still there can be asked directly; the ranks that did not come know most."""
-        if causes()[self.verdict.cause].family in _GONE or self.verdict.cause in _GONE_SYMPTOMS:
-            return None
         shown = ranks_with_stacks(self.job)
         asked = [rank for rank in self.suspects if rank not in shown]
         if self.suspects and not asked:
