@@ -259,6 +259,22 @@ def test_port_that_is_tried_for_a_rendezvous_is_that_of_the_job(cause: str, read
     assert _commands(_job(), _finding(cause, 0.9, Remedy("Try it.", "nc -vz HOST 29511"))) == [ready]
 
 
+@pytest.mark.parametrize(
+    ("title", "command", "ready"),
+    [
+        ("Nothing answers at the store's address node07:29511", "nc -vz HOST 29500", "nc -vz node07 29511"),
+        ("Nothing answers at the store's address node07:?", "nc -vz HOST 29500", "nc -vz HOST 29500"),
+        ("Connections to 10.2.0.5 do not come about", "nc -zv HOST 45000", "nc -zv 10.2.0.5 45000"),
+        ("Connections to ? do not come about", "nc -zv HOST 45000", "nc -zv HOST 45000"),
+        ("Connections to a$(id) do not come about", "nc -zv HOST 45000", "nc -zv HOST 45000"),
+        ("Connections to -e.id do not come about", "nc -zv HOST 45000", "nc -zv HOST 45000"),
+    ],
+)
+def test_the_address_that_the_verdict_names_is_the_one_to_try(title: str, command: str, ready: str) -> None:
+    verdict = _finding("network-unreachable", 0.9, Remedy("Try it.", command), title=title)
+    assert _commands(_job(), verdict) == [ready]
+
+
 def test_remedies_about_all_hosts_run_on_all_hosts() -> None:
     look, do = (
         Remedy("Compare all hosts.", "ip -br addr; ip route"),

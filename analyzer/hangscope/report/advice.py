@@ -20,6 +20,7 @@ _ABOUT_SETTINGS = 2
 
 _A_PID = re.compile(r"(?<![\w$])PID\b")
 _TOLD_PID = re.compile(r"\b(?:pid|[Pp]rocess) (\d+)\b")
+_TOLD_ADDRESS = re.compile(r"\b(?:address|Connections to) (?P<host>[\w.-]+)(?::(?P<port>\d{2,5}))?(?!\S)")
 _TOLD_PORT = re.compile(r"\b[Pp]ort (\d{2,5})\b")
 _ON_ALL = re.compile(r"\b(?:every|all|both|the) hosts?\b")
 _PLAIN_STACK = re.compile(r"py-spy dump (?:--native )?--pid \S+")
@@ -95,6 +96,11 @@ def _fill_in(remedy: Remedy, job: JobView, verdict: Finding) -> str | None:
         if causes()[verdict.cause].family == "launch":
             # the port that is tried there is that of the rendezvous
             command = re.sub(r"\bnc -vz HOST (?:PORT|\d+)", f"nc -vz {address} {port}", command)
+    told = _TOLD_ADDRESS.search(verdict.title)
+    if told and is_name(told["host"]):
+        if told["port"]:
+            command = re.sub(r"\bnc -vz HOST (?:PORT|\d+)", f"nc -vz {told['host']} {told['port']}", command)
+        command = re.sub(r"\b(nc -(?:vz|zv)) HOST\b", rf"\1 {told['host']}", command)
     command = re.sub(r"\bJOBID\b", reach.job_id, command)
     if job.launch.platform == KUBERNETES:
         # the same question to whoever scheduled it
