@@ -33,8 +33,9 @@ def test_a_gpu_that_two_ranks_have_is_in_two_hosts() -> None:
         edge("2[2]", "3[3]") + edge("6[6]", "10[2]", host="node02"),
         edge("0[0]", "1[0]") + edge("1[0]", "2[0]"),
         edge("0[0]", "1[1]") + edge("0[2]", "1[3]"),
+        edge("2[2]", "3[3]") + edge("2[2]", "10[3]").replace(":7:7", ":8:8"),
     ],
-    ids=["over the network", "of another host", "each sees one GPU", "two communicators"],
+    ids=["over the network", "of another host", "each sees one GPU", "two communicators", "two jobs"],
 )
 def test_these_are_no_two_hosts(text: str) -> None:
     assert not list(shared_hosts.find(job_of(text)))
