@@ -138,7 +138,7 @@ def _rank(event: Event, *, is_default: bool) -> int | None:
         return event.line.rank
     inside = event.fields.get("group_rank")
     if isinstance(inside, int) and is_default:
-        return inside
+        return inside if 0 <= inside < MAX_RANKS else None
     return event.rank
 
 
