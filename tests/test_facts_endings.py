@@ -76,3 +76,9 @@ def test_coverage_is_the_share_of_ranks_with_lines() -> None:
     assert coverage(job_of_ranks(ranks(8)[:2])) == 0.25
     assert coverage(job_of({"a.log": ["loss"]})) == 1.0, "nobody says how many there are"
     assert coverage(job_of({"a.log": ["WORLD_SIZE=8"], "b.log": ["x"]})) >= 0.5
+
+
+def test_lines_in_turned_order_accuse_nobody() -> None:
+    # GIVEN an export with the newest line first: each process seems to end one communicator and to begin another
+    logs = {f"{log.rank}.log": log.call().end().lines[::-1] for log in ranks(2)}
+    assert "teardown_incomplete" not in kinds(job_of(logs))

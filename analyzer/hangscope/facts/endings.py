@@ -48,11 +48,17 @@ def find(job: Job) -> Iterator[Fact]:
     if len(ended) == len(world):
         evidence = tuple(_evidence(line, "the communicator ended in order") for m in ended[:4] if (line := m.ended))
         yield _fact("job_ended_well", {"ended": len(ended), "size": size}, world, evidence)
-    elif ended and (left := [m for m in world if m.ended is None and not set(m.process.files) & job.lost_tails]):
+    elif ended and (left := _left(world, ended, job.lost_tails)):
         yield _teardown(job, ended, left)
     elif all(m.complete is not None for m in world):
         evidence = tuple(_evidence(line, "init complete") for m in world[:4] if (line := m.complete))
         yield _fact("job_runs_well", {"ranks_ready": len(world), "size": size}, world, evidence)
+
+
+def _left(world: list[Communicator], ended: list[Communicator], cut: frozenset[str]) -> list[Communicator]:
+    """Objects without an end where it would show; none where each process has one of either, as out of order."""
+    left = [m for m in world if m.ended is None and not set(m.process.files) & cut]
+    return left if any(all(m.process is not other.process for other in ended) for m in left) else []
 
 
 def _said_done(job: Job) -> Iterator[Fact]:
