@@ -44,7 +44,7 @@ VIRTUAL = (
     "dummy",
 )
 """Beginnings of the names of bridges and tunnels that end inside a host."""
-_DEVICE = re.compile(r"(?:\[\d+\]=?)?(?P<name>[A-Za-z][\w.+\-]*):(?P<port>\d+)/(?P<layer>[A-Za-z]+)")
+_DEVICE = re.compile(r"(?<![\w.+\-])(?P<name>[A-Za-z][\w.+\-]*):(?P<port>\d+)/(?P<layer>[A-Za-z]+)")
 
 
 def compare(job: Job) -> Iterator[Comparison]:
