@@ -7,7 +7,9 @@ import marshal
 import re
 import zlib
 from array import array
+from collections import defaultdict
 from collections.abc import Callable, Sequence
+from itertools import repeat
 from operator import is_, itemgetter
 from typing import Any
 
@@ -81,7 +83,7 @@ class _Builder:
         shapes = self._shapes_of(columns, names)
         made = self._made
         states = bytearray(self._states(columns, names))
-        _mark_parts(states, shapes, made, list(zip(seqs, p2p_seqs, strict=True)))
+        _mark_parts(states, shapes, made, seqs, p2p_seqs)
         last = max(times)
         recording.backend = self._names[names[-1]][0]
         recording.shape = array("H" if len(made) < _MOST_SHAPES else "L", shapes)
@@ -94,23 +96,27 @@ class _Builder:
 
     def _shapes_of(self, columns: Sequence[Sequence[object]], names: list[str]) -> list[int]:
         """The shape of each entry, each made once. This is most of the work on a large job."""
-        tensors_of = zip(*columns[3:7], strict=True)
+        # passes in C over all entries, and Python only for what is new: 2,000 entries have some dozen shapes
         try:
-            sizes = [marshal.dumps(tensors, 2) for tensors in tensors_of]  # 2: sharing makes no difference
+            sizes = list(
+                map(marshal.dumps, zip(*columns[3:7], strict=True), repeat(2))
+            )  # 2: sharing makes no difference
         except ValueError:
             sizes = [_plain(tensors) for tensors in zip(*columns[3:7], strict=True)]
         groups = self._group_numbers(columns[0], columns[1])
-        stacks = {id(frames): frames for frames in columns[7]}
-        numbers = {at: self._stacks.read(frames) for at, frames in stacks.items()}
-        stacked = [numbers[id(frames)][0] for frames in columns[7]]
-        places: dict[tuple[int, str, bytes, int], int] = {}
-        found = []
-        for at, key in enumerate(zip(groups, names, sizes, stacked, strict=True)):
-            place = places.setdefault(key, len(self._made))
-            if place == len(self._made):
-                tensors = [column[at] for column in columns[3:7]]
-                self._made.append(self._describe(key[0], key[1], tensors, numbers[id(columns[7][at])]))
-            found.append(place)
+        ids = list(map(id, columns[7]))
+        stacks = {at: self._stacks.read(frames) for at, frames in dict(zip(ids, columns[7], strict=True)).items()}
+        numbers = {at: stack[0] for at, stack in stacks.items()}
+        # a new key gets the next number
+        places: defaultdict[tuple[int, str, bytes, int], int] = defaultdict(itertools.count().__next__)
+        keys = zip(groups, names, sizes, map(numbers.__getitem__, ids), strict=True)
+        found = list(map(places.__getitem__, keys))
+        # of several entries with one number the first one stays
+        first = dict(zip(reversed(found), range(len(found) - 1, -1, -1), strict=True))
+        for number in range(len(first)):
+            at = first[number]
+            tensors = [column[at] for column in columns[3:7]]
+            self._made.append(self._describe(groups[at], names[at], tensors, stacks[ids[at]]))
         return found
 
     def _states(self, columns: Sequence[Sequence[object]], names: list[str]) -> list[int]:
@@ -120,7 +126,7 @@ class _Builder:
         done, started = map(bool, columns[13]), map(bool, columns[14])
         rows = list(zip(_texts(columns[10]), retired, done, started, on_cpu, strict=True))
         table = {row: _state(*row) for row in set(rows)}
-        return [table[row] for row in rows]
+        return list(map(table.__getitem__, rows))
 
     def _group_numbers(self, named: Sequence[object], pg_ids: Sequence[object]) -> list[int]:
         if set(map(type, named)) != {tuple}:
@@ -130,7 +136,7 @@ class _Builder:
             numbers = {key: self._group(*key) for key in dict.fromkeys(keys)}
         except TypeError:  # what is to name a group holds lists
             return [self._group(name, pg_id) for name, pg_id in zip(named, pg_ids, strict=True)]
-        return [numbers[key] for key in keys]
+        return list(map(numbers.__getitem__, keys))
 
     def _describe(self, group: int, name: str, tensors: Sequence[object], stack: Stack) -> CallShape:
         _, op, way, me, peer = self._name(name)
@@ -207,16 +213,18 @@ def _state(said: str, retired: bool, completed: bool, started: bool, on_cpu: boo
 
 
 def _mark_parts(
-    states: bytearray, shapes: Sequence[int], made: Sequence[CallShape], numbers: Sequence[tuple[int, int]]
+    states: bytearray, shapes: Sequence[int], made: Sequence[CallShape], seqs: Sequence[int], p2p_seqs: Sequence[int]
 ) -> None:
     """Members of a coalesced block stand before the entry that closes it and share its numbers."""
     closing = {number for number, shape in enumerate(made) if shape.op == "coalesced"}
+    if not closing:
+        return
     for at, number in enumerate(shapes):
         if number not in closing:
             continue
-        group = made[number].group
+        group, seq, p2p_seq = made[number].group, seqs[at], p2p_seqs[at]
         back = at - 1
-        while back >= 0 and numbers[back] == numbers[at] and made[shapes[back]].group == group:
+        while back >= 0 and seqs[back] == seq and p2p_seqs[back] == p2p_seq and made[shapes[back]].group == group:
             if shapes[back] in closing:
                 break
             states[back] = State.PART
