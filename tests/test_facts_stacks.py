@@ -821,3 +821,14 @@ def test_a_checkpoint_that_moves_is_no_proof_of_a_stall(tmp_path: Path) -> None:
     assert one.confidence > 0.8
     rounds = {f"round1/{n}": t for n, t in first.items()} | {f"round2/{n}": t for n, t in later.items()}
     assert judge(rounds, tmp_path / "two").verdict.confidence < 0.6
+
+
+def test_peers_that_wait_in_several_calls_are_not_said_to_be_in_one(tmp_path: Path) -> None:
+    loading = f"{LOADER} < {TRAIN}"
+    alike = judge(pyspy(others({1: loading}, SYNC)), tmp_path / "alike").verdict
+    assert "all_reduce" in alike.explanation
+    assert "other call" not in alike.explanation
+    scene = others({1: loading, 3: f"{BARRIER} < {TRAIN}"}, SYNC)
+    mixed = judge(pyspy(scene), tmp_path / "mixed").verdict
+    assert mixed.cause == "data-loading-stall"
+    assert "and 1 other call" in mixed.explanation

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -197,7 +198,7 @@ def _fact(kind: str, culprits: list[Stand], picture: Picture) -> Fact:
         "who_does": f"{names_of(culprits)} {form.format(s='s' if len(culprits) == 1 else '')}",
         "state": first.state,
         "where": first.where or None,
-        "peers_call": peers[0].call if peers else None,
+        "peers_call": _calls_of(peers),
         "sure": sure,
         "again": again,
         "active": active,
@@ -215,6 +216,15 @@ def _fact(kind: str, culprits: list[Stand], picture: Picture) -> Fact:
         time=first.position.dump.time,
         evidence=tuple(evidence),
     )
+
+
+def _calls_of(peers: Sequence[Stand]) -> str | None:
+    """What the peers wait in: the call of most, and how many others there are; None for no peers."""
+    counted = Counter(peer.call for peer in peers).most_common()
+    if len(counted) < 2:
+        return counted[0][0] if counted else None
+    others = len(counted) - 1
+    return f"{counted[0][0]} and {others} other call{'s' if others > 1 else ''}"
 
 
 def _detail(culprits: Sequence[Stand]) -> str | None:
