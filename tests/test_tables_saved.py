@@ -19,15 +19,17 @@ import pytest
 from hangscope import api
 from hangscope.cli.main import main
 from hangscope.errors import InputError
-from hangscope.model import Event, Line, Report
+from hangscope.model import Event, Frame, Line, ProcessDump, Report, SourceRecord, ThreadStack
 from hangscope.parse.columns import writer_key
 from hangscope.parse.reader import read_stream
+from hangscope.parse.recorder.recording import Recording
 from hangscope.parse.run import read_inputs
 from hangscope.parse.source import ParsedSource, WriterInfo
 from hangscope.report.serialize import to_dict
 from hangscope.sources.discover import discover
 from hangscope.tables import SCHEMA, Tables
 from hangscope.tables.reference import PAGE, render_reference
+from hangscope.tables.saved.columns import plain_fields
 from hangscope.tables.saved.reader import read_saved
 from hangscope.tables.saved.writer import JobWriter
 from hangscope.tables.schema import TABLES
@@ -179,6 +181,25 @@ def test_strange_values_come_back(tmp_path: Path) -> None:
     (after,) = read_saved(tmp_path / "saved").sources
     assert_same([source], [after])
     assert [type(value) for value in after.events[0].fields.values()] == [type(value) for value in fields.values()]
+
+
+PLACED = {
+    Line: {"file"},
+    Event: {"fields", "line"},
+    WriterInfo: {"key", "first_line", "last_line"},
+    ProcessDump: {"line", "threads"},
+    ThreadStack: {"frames", "line"},
+    Frame: set(),
+    SourceRecord: set(),
+    Recording: {"file", "version", "groups", "shapes", "shape", "seq", "state", "time_us", "lines"},
+}
+"""What is no plain value, and what is known from the place where it stands."""
+
+
+@pytest.mark.parametrize("kind", PLACED, ids=lambda kind: kind.__name__)
+def test_every_field_has_its_place(kind: type) -> None:
+    names = {field.name for field in dataclasses.fields(kind)}
+    assert names - plain_fields(kind).keys() == PLACED[kind] - {"file"}, "give it a place in tables/saved/encode.py"
 
 
 def test_many_calls_come_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,11 +1,12 @@
-"""Makes the DataFrame of all calls, which nobody needs for a verdict and everybody in a notebook."""
+"""Makes the table of all calls, which nobody needs for a verdict and everybody in a notebook."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
+
+from hangscope.tables.pieces import PIECE_ROWS, joined
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from hangscope.align.calls import CallPart, CallTable
+    from hangscope.tables.pieces import Piece
+
+    Column = npt.NDArray[np.generic]
 
 _FIELDS = {
     "count": ("elements", "int64"),
@@ -23,46 +27,55 @@ _FIELDS = {
     "nranks": ("nranks", "int32"),
 }
 """Column -> field of a shape, and the column's type."""
+_LANES = 1 << 40
+"""More than there are pairs of a root (32 bits) and an operation (CallColumns keeps 127)."""
 
 
-def build_frame(table: CallTable) -> pd.DataFrame:
-    """One row a call, in the order of the inputs and their lines.
+def build_pieces(table: CallTable, most_rows: int = PIECE_ROWS) -> Iterator[Piece]:
+    """One row a call, in the order of the inputs and their lines, in pieces of about so many rows.
 
     Columns: file, line, op, op_count, count, dtype, redop, root, comm, nranks, time, process, member, p2p, signature,
     seq (`hangscope.tables.SCHEMA`). seq is the number of the call on its communicator object, from 0; sends and
     receives are numbered for each peer and direction.
     """
-    pieces = list(build_frames(table))
-    return pd.concat(pieces, ignore_index=True) if pieces else pd.DataFrame()
-
-
-def build_frames(table: CallTable, most_rows: int = 1 << 20) -> Iterator[pd.DataFrame]:
-    """The same in pieces of at most so many rows, each with the rows' numbers as index."""
-    names = sorted({op for part in table.parts for op in part.columns.ops})
-    ops, files = pd.Index(names), pd.Index([part.file for part in table.parts])
-    made: dict[tuple[int, int], int] = {}
+    ops = sorted({op for part in table.parts for op in part.columns.ops})
+    names = {"op": ops, "file": [part.file for part in table.parts]}
+    code = {op: number for number, op in enumerate(ops)}
+    made: dict[int, int] = {}
+    held: list[dict[str, Column]] = []
+    rows = 0
     for number, part in enumerate(table.parts):
         for start in range(0, len(part.columns), most_rows):
-            frame = _part(part, ops, pd.Categorical.from_codes([number], files), slice(start, start + most_rows))
-            frame.index += table.starts[number] + start
-            frame["seq"] = _numbered(frame, len(names), made)
-            yield frame
+            columns = _part(part, code, number, slice(start, start + most_rows))
+            columns["seq"] = _numbered(columns, len(ops), made)
+            held.append(columns)
+            rows += len(columns["line"])
+            if rows >= most_rows:
+                yield joined(held, names)
+                held, rows = [], 0
+    if held:
+        yield joined(held, names)
 
 
-def _numbered(frame: pd.DataFrame, names: int, made: dict[tuple[int, int], int]) -> npt.NDArray[np.int64]:
+def _numbered(columns: dict[str, Column], ops: int, made: dict[int, int]) -> Column:
     """The number of each call on its communicator object; `made` has how many there were before, and is added to."""
-    p2p = frame["p2p"].to_numpy()
-    lane = np.where(p2p, frame["root"].to_numpy().astype(np.int64) * names + frame["op"].cat.codes + 1, 0)
-    groups = frame.groupby([frame["member"], lane], sort=False)
-    number, within = groups.ngroup().to_numpy(), groups.cumcount().to_numpy()
-    keys: list[tuple[int, int]] = [(int(member), int(way)) for member, way in groups.size().index]
-    before = np.array([made.get(key, 0) for key in keys], dtype=np.int64)
-    for key, calls in zip(keys, groups.size().tolist(), strict=True):
-        made[key] = made.get(key, 0) + int(calls)
-    return within + before[number]
+    root, op = columns["root"].astype(np.int64), columns["op"].astype(np.int64)
+    lane = np.where(columns["p2p"], root * ops + op + 1, 0)
+    keys, of_row, counts = np.unique(
+        columns["member"].astype(np.int64) * _LANES + lane, return_inverse=True, return_counts=True
+    )
+    order = np.argsort(of_row, kind="stable")
+    starts = np.cumsum(counts) - counts
+    within = np.empty(len(of_row), dtype=np.int64)
+    within[order] = np.arange(len(of_row)) - np.repeat(starts, counts)
+    before = np.array([made.get(key, 0) for key in keys.tolist()], dtype=np.int64)
+    for key, count in zip(keys.tolist(), counts.tolist(), strict=True):
+        made[key] = made.get(key, 0) + count
+    numbered: Column = within + before[of_row]
+    return numbered
 
 
-def _part(part: CallPart, names: pd.Index[str], file: pd.Categorical[str], rows: slice) -> pd.DataFrame:
+def _part(part: CallPart, code: dict[str, int], number: int, rows: slice) -> dict[str, Column]:
     columns = part.columns
     row = part.shapes()[rows]
     # the shapes' fields as columns, then one value a row
@@ -70,20 +83,17 @@ def _part(part: CallPart, names: pd.Index[str], file: pd.Categorical[str], rows:
         name: np.array([getattr(shape, field) for shape in columns.shapes], dtype=kind)[row]
         for name, (field, kind) in _FIELDS.items()
     }
-    ops = names.get_indexer(pd.Index(columns.ops)).astype(np.int16)
-    op = ops[np.array([shape.op for shape in columns.shapes], dtype=np.int16)][row]
+    ops = np.array([code[columns.ops[shape.op]] for shape in columns.shapes], dtype=np.int32)
     times = columns.times
-    return pd.DataFrame(
-        {
-            "line": np.frombuffer(columns.line, dtype=np.int32)[rows],
-            "op": pd.Categorical.from_codes(op.tolist(), names),
-            "op_count": np.array(columns.op_count[rows], dtype=np.int64),
-            **fields,
-            "time": np.full(len(row), np.nan) if times is None else np.frombuffer(times, dtype=np.float64)[rows],
-            "process": part.owners[row],
-            "file": file.repeat(len(row)),
-            "member": part.members[rows].astype(np.int64),
-            "p2p": part.p2p[row],
-            "signature": part.signatures[row],
-        }
-    )
+    return {
+        "line": np.frombuffer(columns.line, dtype=np.int32)[rows],
+        "op": ops[row],
+        "op_count": np.array(columns.op_count[rows], dtype=np.int64),
+        **fields,
+        "time": np.full(len(row), np.nan) if times is None else np.frombuffer(times, dtype=np.float64)[rows],
+        "process": part.owners[row],
+        "file": np.full(len(row), number, dtype=np.int32),
+        "member": part.members[rows].astype(np.int64),
+        "p2p": part.p2p[row],
+        "signature": part.signatures[row],
+    }

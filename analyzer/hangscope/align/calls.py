@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from hangscope.align.groups import Communicator
 from hangscope.align.process import Process
 from hangscope.model import Evidence, Location
+from hangscope.tables.pieces import Piece
+from hangscope.tables.schema import whole
 
 if TYPE_CHECKING:
     import numpy as np
@@ -145,16 +147,14 @@ class CallTable:
 
     @property
     def frame(self) -> pd.DataFrame:
-        """One row a call, see `hangscope.align.call_frame`; made anew each time."""
-        from hangscope.align.call_frame import build_frame
+        """One row a call; made anew each time."""
+        return whole("calls", self.pieces())
 
-        return build_frame(self)
+    def pieces(self) -> Iterator[Piece]:
+        """The same in pieces, see `hangscope.align.call_frame`."""
+        from hangscope.align.call_frame import build_pieces
 
-    def frames(self) -> Iterator[pd.DataFrame]:
-        """The same in pieces of bounded size."""
-        from hangscope.align.call_frame import build_frames
-
-        return build_frames(self)
+        return build_pieces(self)
 
     def call(self, row: int) -> Call:
         """One call."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hangscope.parse.recorder.recording import State
+from hangscope.tables.pieces import PIECE_ROWS, Piece, joined
+from hangscope.tables.schema import whole
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -16,50 +19,55 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RecordedRows:
-    """One row an entry of a flight recorder's dump (table `recorded_calls`), a piece a dump; made when asked for."""
+    """One row an entry of a flight recorder's dump (table `recorded_calls`); made when asked for."""
 
     recordings: Sequence[Recording]
 
     def __len__(self) -> int:
         return sum(map(len, self.recordings))
 
-    def frames(self) -> Iterator[pd.DataFrame]:
-        for recording in self.recordings:
-            if len(recording):
-                yield _frame(recording)
-
     @property
     def frame(self) -> pd.DataFrame:
-        import pandas as pd
+        return whole("recorded_calls", self.pieces())
 
-        return pd.concat(list(self.frames()), ignore_index=True)
+    def pieces(self) -> Iterator[Piece]:
+        codes: dict[str, dict[str, int]] = defaultdict(dict)
+        codes["state"] = {state.name.lower(): int(state) for state in State}
+        held: list[dict[str, Any]] = []
+        rows = 0
+        for recording in self.recordings:
+            if len(recording):
+                held.append(_columns(recording, codes))
+                rows += len(recording)
+            if rows >= PIECE_ROWS:
+                yield joined(held, {name: list(names) for name, names in codes.items()})
+                held, rows = [], 0
+        if held:
+            yield joined(held, {name: list(names) for name, names in codes.items()})
 
 
-def _frame(recording: Recording) -> pd.DataFrame:
+def _columns(recording: Recording, codes: dict[str, dict[str, int]]) -> dict[str, Any]:
     import numpy as np
-    import pandas as pd
 
-    rows = np.array(recording.shape, dtype=np.int64)
+    def coded(column: str, texts: list[str]) -> Any:  # noqa: ANN401 (an array)
+        known = codes[column]
+        return np.array([known.setdefault(text, len(known)) for text in texts], dtype=np.int32)
+
+    rows, count = np.array(recording.shape, dtype=np.int64), len(recording)
     shapes, groups = recording.shapes, recording.groups
-    named = {
-        "op": [shape.op for shape in shapes],
-        "group": [groups[shape.group].name for shape in shapes],
-        "group_description": [groups[shape.group].description for shape in shapes],
-        "sizes": [shape.sizes for shape in shapes],
-        "where": [shape.where for shape in shapes],
-    }
-    states = np.array([state.name.lower() for state in State], dtype=object)
     ages_s = np.array(recording.time_us, dtype=np.float64) / 1e6
-    time = recording.last_time_ns / 1e9 - ages_s if recording.last_time_ns else np.full(len(rows), np.nan)
-    lines = recording.lines or [None] * len(rows)
-    return pd.DataFrame(
-        {
-            "file": pd.Series([recording.file] * len(rows), dtype="object"),
-            "line": pd.Series(list(lines), dtype="Int64"),
-            "time": time,
-            "rank": pd.Series([recording.rank] * len(rows), dtype="Int64"),
-            "seq": np.array(recording.seq, dtype=np.int64),
-            "state": pd.Series(states[np.frombuffer(recording.state, dtype=np.uint8)], dtype="object"),
-            **{name: pd.Series(np.array(values, dtype=object)[rows], dtype="object") for name, values in named.items()},
-        }
-    )
+    unnamed, unlined = recording.rank is None, not recording.lines
+    lines = np.zeros(count, dtype=np.int64) if unlined else np.array(recording.lines, dtype=np.int64)
+    return {
+        "file": coded("file", [recording.file])[np.zeros(count, dtype=np.int64)],
+        "line": np.ma.masked_array(lines, np.full(count, unlined)),
+        "time": recording.last_time_ns / 1e9 - ages_s if recording.last_time_ns else np.full(count, np.nan),
+        "rank": np.ma.masked_array(np.full(count, recording.rank or 0, dtype=np.int64), np.full(count, unnamed)),
+        "group": coded("group", [groups[shape.group].name for shape in shapes])[rows],
+        "group_description": coded("group_description", [groups[shape.group].description for shape in shapes])[rows],
+        "seq": np.array(recording.seq, dtype=np.int64),
+        "op": coded("op", [shape.op for shape in shapes])[rows],
+        "state": np.frombuffer(recording.state, dtype=np.uint8).astype(np.int32),
+        "sizes": coded("sizes", [shape.sizes for shape in shapes])[rows],
+        "where": coded("where", [shape.where for shape in shapes])[rows],
+    }

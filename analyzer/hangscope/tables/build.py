@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from hangscope.tables.schema import SCHEMA, frame
+from hangscope.tables.pieces import LargeTable, Piece
+from hangscope.tables.schema import frame
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -16,18 +17,7 @@ if TYPE_CHECKING:
 _ENVIRONMENT = ("nccl_setting", "environment_print", "environment_setting")
 _HOST_SOURCES = ("kernel", "scheduler")
 LARGE = frozenset({"calls", "recorded_calls"})
-"""Tables that come as DataFrames in pieces; the others have few enough rows to make them one by one."""
-
-
-class LargeTable(Protocol):
-    """Rows by the million, which become DataFrames only when somebody asks for them."""
-
-    def __len__(self) -> int: ...
-
-    @property
-    def frame(self) -> pd.DataFrame: ...
-
-    def frames(self) -> Iterator[pd.DataFrame]: ...
+"""Tables that come in pieces; the others have few enough rows to make them one by one."""
 
 
 class Tables:
@@ -74,23 +64,18 @@ class Tables:
         }
         return iter(made[table]())
 
-    def frames(self, table: str) -> Iterator[pd.DataFrame]:
+    def pieces(self, table: str) -> Iterator[Piece]:
         """One of the `LARGE` tables in pieces, for jobs of which it would not fit into memory.
 
         Raises:
             KeyError: no such table.
         """
-        names = [column.name for column in SCHEMA[table]]
         rows = self._large[table]
-        if rows is not None and len(rows):
-            for part in rows.frames():
-                yield part[names]
+        return iter(()) if rows is None or not len(rows) else rows.pieces()
 
     def _whole(self, table: str) -> pd.DataFrame:
         rows = self._large[table]
-        if rows is None or not len(rows):
-            return frame(table, [])
-        return rows.frame[[column.name for column in SCHEMA[table]]]
+        return frame(table, []) if rows is None or not len(rows) else rows.frame
 
     @functools.cached_property
     def calls(self) -> pd.DataFrame:

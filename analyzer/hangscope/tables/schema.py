@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from hangscope.tables.pieces import Piece, to_frame
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -167,6 +170,15 @@ def frame(table: str, rows: list[dict[str, object]]) -> pd.DataFrame:
     columns = SCHEMA[table]
     data = {c.name: pd.Series([row.get(c.name) for row in rows], dtype=_dtype(c.dtype)) for c in columns}
     return pd.DataFrame(data)
+
+
+def whole(table: str, pieces: Iterable[Piece]) -> pd.DataFrame:
+    """All pieces of a large table as one DataFrame with exactly its columns and dtypes."""
+    import pandas as pd
+
+    kinds = {column.name: column.dtype for column in SCHEMA[table]}
+    frames = [to_frame(piece, kinds) for piece in pieces]
+    return pd.concat(frames, ignore_index=True) if frames else frame(table, [])
 
 
 def _dtype(name: str) -> str:

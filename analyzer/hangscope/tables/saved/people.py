@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Any
 
 from hangscope.tables.build import LARGE, Tables
+from hangscope.tables.pieces import Coded
 from hangscope.tables.saved.arrow import import_arrow
 from hangscope.tables.schema import SCHEMA
 
@@ -15,7 +16,6 @@ _ROWS = 1 << 16
 _TYPES = {
     "str": "string",
     "object": "string",
-    "category": "string",
     "Int64": "int64",
     "boolean": "bool",
     "float64": "double",
@@ -35,9 +35,8 @@ def table_batches(name: str, tables: Tables) -> Iterator[Any]:
     pa, _ = import_arrow()
     schema = table_schema(name)
     if name in LARGE:
-        for frame in tables.frames(name):
-            plain = pa.Table.from_pandas(frame, preserve_index=False)
-            yield plain.select(schema.names).cast(schema)
+        for piece in tables.pieces(name):
+            yield pa.Table.from_arrays([_array(piece[field.name], field.type) for field in schema], schema=schema)
         return
     rows = iter(tables.rows(name))
     while batch := list(islice(rows, _ROWS)):
@@ -47,7 +46,19 @@ def table_batches(name: str, tables: Tables) -> Iterator[Any]:
 
 def _type(dtype: str) -> Any:  # noqa: ANN401
     pa, _ = import_arrow()
+    if dtype == "category":
+        return pa.dictionary(pa.int32(), pa.string())
     return pa.type_for_alias(_TYPES.get(dtype, dtype))
+
+
+def _array(column: Any, of: Any) -> Any:  # noqa: ANN401
+    """A column of a piece."""
+    pa, _ = import_arrow()
+    if isinstance(column, Coded):
+        found = pa.DictionaryArray.from_arrays(pa.array(column.codes), _column(column.names, pa.string()))
+        return found if pa.types.is_dictionary(of) else found.dictionary_decode()
+    mask = getattr(column, "mask", None)
+    return pa.array(getattr(column, "data", column) if mask is not None else column, of, mask=mask, from_pandas=True)
 
 
 def _column(values: Sequence[object], of: Any) -> Any:  # noqa: ANN401
