@@ -6,7 +6,10 @@ import builtins
 import functools
 import http.server
 import io
+import os
 import shutil
+import subprocess
+import sys
 import threading
 import tracemalloc
 from collections.abc import Iterator
@@ -26,6 +29,29 @@ fsspec = pytest.importorskip("fsspec", reason="fsspec, of the extra hangscope[re
 
 LOG = b"node01:1:1 [0] NCCL INFO hello\n"
 LAYOUTS = ("layout-tar-gz", "layout-zip", "layout-torchrun-attempts", "layout-empty-rank")
+
+# paramiko's threads are gone when Python ends, and closing a file of another host then waits for ever
+LATE = """
+import io, os, sys
+from pathlib import Path
+from fsspec.implementations.memory import MemoryFileSystem
+from hangscope.cli.main import main
+
+class File(io.BytesIO):
+    def close(self, say=os.write, late=sys.is_finalizing):
+        if late():
+            say(1, b"late\\n")
+        elif not self.closed:
+            say(1, b"in time\\n")
+        super().close()
+
+def open_far(self, path, *arguments, **options):
+    return File(self.store[path].getvalue())
+
+MemoryFileSystem().pipe("/logs/" + Path("{logs}").name, Path("{logs}").read_bytes())
+MemoryFileSystem._open = open_far
+main(["analyze", "memory://logs", "--quiet"])
+"""
 
 
 @pytest.fixture
@@ -180,6 +206,19 @@ class TestStreams:
         monkeypatch.setattr(type(memory), "open", lambda *_, **__: Broken())
         with pytest.raises(InputError, match=r"rank0\.log: cannot be read: the connection broke"):
             discover(["memory://rank0.log"])
+
+    @pytest.mark.parametrize("layout", ["layout-tar-gz", "layout-zip"])
+    def test_nothing_is_closed_when_it_is_too_late_for_that(self, checkout: Path, layout: str) -> None:
+        program = LATE.format(logs=str(next((checkout / "fixtures" / layout / "logs").iterdir())))
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            env=os.environ | {"PYTHONPATH": str(checkout / "analyzer")},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert done.stdout.endswith("in time\n")
+        assert done.stderr == ""
 
 
 class TestErrors:

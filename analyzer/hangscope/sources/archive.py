@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import io
 import os
 import tarfile
@@ -175,8 +176,17 @@ class _Kept(threading.local):
         self.directories: dict[tuple[object, ...], zipfile.ZipFile] = {}
         self.resting: list[_Cursor] = []
 
+    def release(self) -> None:
+        """Closes what is open."""
+        while self.directories:
+            self.directories.popitem()[1].close()
+        while self.resting:
+            self.resting.pop().close()
+
 
 _kept = _Kept()
+# later the threads are gone that close a file of another host (paramiko's), and closing it would wait for ever
+atexit.register(_kept.release)
 
 
 def _directory(path: str) -> zipfile.ZipFile:

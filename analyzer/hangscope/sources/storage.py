@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -84,7 +86,8 @@ class _Remote(io.RawIOBase):
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         try:
-            return int(self._file.seek(offset, whence))
+            self._file.seek(offset, whence)  # paramiko's does not say where it went
+            return int(self._file.tell())
         except Exception as error:
             raise unreadable(error) from error
 
@@ -94,4 +97,7 @@ class _Remote(io.RawIOBase):
     def close(self) -> None:
         if not self.closed:
             super().close()
-            self._file.close()
+            # what was read is read, and when Python ends, who answers over the network is gone
+            if not sys.is_finalizing():
+                with contextlib.suppress(Exception):
+                    self._file.close()
