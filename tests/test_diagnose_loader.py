@@ -138,7 +138,7 @@ def test_own_rules_come_on_top_and_ids_are_unique(tmp_path: Path) -> None:
     write_rule(tmp_path / "one", text, name)
     assert name in {rule.id for rule in load_rules([tmp_path / "one"])}
     assert [heading.title for heading in list_rules([tmp_path / "one"]) if heading.id == name] == [
-        "/dev/shm is full on {hosts}"
+        "/dev/shm is full on the host"
     ]
     write_rule(tmp_path / "two", text, name)
     with pytest.raises(

@@ -13,6 +13,7 @@ from diagnose_samples import write_rule
 from hangscope.cli import explain as command
 from hangscope.diagnose.catalogue import causes
 from hangscope.diagnose.loader import load_rules
+from hangscope.diagnose.outline import outline
 from hangscope.diagnose.pages import explain_text
 from hangscope.diagnose.settings import NAME, settings
 from hangscope.errors import UnknownNameError
@@ -71,7 +72,7 @@ def test_page_of_a_rule(own_rules: Path) -> None:
         "our-quota-full (rule; stable since 0.1.0",
         "Names the cause disk-full: A disk other than /dev/shm is full",
         "In the logs, for example:\n  node01: OUR QUOTA IS FULL",
-        "  - Ask for more on {hosts}.\n      quota-tool --grow",
+        "  - Ask for more on the host.\n      quota-tool --grow",
         "  - Keep it off the slow path. (nccl>=2.8,<2.20) A test, not a cure: ",
         "It can be wrong when:\n  - A quota that was raised since.",
         "References:\n  - our storage handbook, page 7",
@@ -101,7 +102,7 @@ def test_page_of_a_cause_has_its_parts_in_order(own_rules: Path) -> None:
     ]
     places = [page.index(part) for part in parts]
     assert places == sorted(places)
-    assert "  - our-quota-full: The quota of {hosts} is used up" in page
+    assert "  - our-quota-full: The quota of the host is used up" in page
     assert "watchdog-timeout" in page.split("What may follow from it: ")[1].split("\n\n")[0]
 
 
@@ -123,6 +124,19 @@ def test_every_rule_has_a_page() -> None:
             page = explain_text(rule.id)
             assert rule.id in page
             assert all(" ".join(text.split())[:60] in " ".join(page.split()) for text in rule.references)
+
+
+def test_no_page_shows_a_placeholder() -> None:
+    """Braces of a command are a shell's and stay."""
+    for rule in load_rules():
+        for text in (rule.title, rule.explanation, *(remedy.text for remedy in rule.remedies)):
+            for expression in re.findall(r"(?<!{){([^{}]+)}", text):
+                field = re.split(r"[|:]", expression)[0].rpartition(".")[2]
+                page = outline(text)
+                assert f"{{{field}}}" not in page
+                assert f"{{{expression}" not in page
+    titles = [line for name in causes() for line in explain_text(name).split("\n") if line.startswith("  - ")]
+    assert [line for line in titles if re.search(r"(?<!\$){[a-z_]+}", line)] == []
 
 
 def test_page_of_a_cause_does_not_bury_what_matters() -> None:

@@ -52,7 +52,7 @@ def test_the_reference_lists_every_cause_and_rule(own_rules: Path) -> None:
     rules = [load_rule(path) for path in sorted(own_rules.glob("*/*.toml"))]
     text = reference.render_reference(rules)
     assert [name for name in causes() if f"### {name} (" not in text] == []
-    assert "| [sample-shm](host/sample-shm.toml) | /dev/shm is full on {hosts} | cause | 80 |" in text
+    assert "| [sample-shm](host/sample-shm.toml) | /dev/shm is full on the host | cause | 80 |" in text
 
 
 def test_rules_readme_is_fresh(checkout: Path) -> None:

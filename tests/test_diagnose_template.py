@@ -6,7 +6,8 @@ import pytest
 
 from diagnose_samples import make_fact
 from hangscope.align.versions import Versions
-from hangscope.diagnose.template import Subject, outline, render, sentences
+from hangscope.diagnose.outline import outline
+from hangscope.diagnose.template import Subject, render, sentences
 from hangscope.diagnose.versions import fits, parse_requirement
 from hangscope.model import Fact
 
@@ -56,8 +57,24 @@ def test_templates(template: str, text: str) -> None:
     assert render(template, _subject(fact)) == text
 
 
-def test_outline_keeps_names_only() -> None:
-    assert outline("{ranks:named}: {f.size_bytes|some:bytes} {{x}}") == "{ranks}: {size_bytes} {x}"
+@pytest.mark.parametrize(
+    ("template", "words"),
+    [
+        ("{ranks:named}: {f.size_bytes|some:bytes} {{x}}", "A rank: some {x}"),
+        ("See line {f.where} of {hosts|an unknown host}.", "See line the line named of the host."),
+        (
+            "All of group {m.in_group} are in {m.called}, {n.count} ranks",
+            "All of group N are in a call, N ranks",
+        ),
+        (
+            "({f.bus|unknown bus id}): {f.first_step|look first}. {ranks:named} left",
+            "(its bus id): look first. A rank left",
+        ),
+        ("Pod {p.pod} of {w.processes:process-count} on port {p.port|?}", "Pod NAME of N processes on port N"),
+    ],
+)
+def test_outline_says_in_words_what_is_not_known(template: str, words: str) -> None:
+    assert outline(template) == words
 
 
 def test_nothing_known() -> None:

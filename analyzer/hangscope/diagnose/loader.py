@@ -11,6 +11,7 @@ from pathlib import Path
 
 from hangscope.diagnose import defects
 from hangscope.diagnose.catalogue import causes
+from hangscope.diagnose.outline import outline
 from hangscope.diagnose.reader import Table, suggest, type_name
 from hangscope.diagnose.rule import (
     SHARED_KEYS,
@@ -25,7 +26,7 @@ from hangscope.diagnose.rule import (
     Status,
     When,
 )
-from hangscope.diagnose.template import SUMMARY_NAMES, outline, placeholders
+from hangscope.diagnose.template import SUMMARY_NAMES, placeholders
 from hangscope.diagnose.versions import parse_requirement
 from hangscope.diagnose.where import find_line, line_of_byte, line_of_error
 from hangscope.errors import RuleError

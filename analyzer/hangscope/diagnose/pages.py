@@ -10,9 +10,9 @@ from pathlib import Path
 
 from hangscope.diagnose.catalogue import INSUFFICIENT_EVIDENCE, Cause, causes
 from hangscope.diagnose.loader import load_rule, load_rules, rule_files
+from hangscope.diagnose.outline import outline
 from hangscope.diagnose.rule import Rule, RuleRemedy
 from hangscope.diagnose.settings import costs_of, leaves_fast_path
-from hangscope.diagnose.template import outline
 from hangscope.errors import UnknownNameError
 
 WIDTH = 100

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 from hangscope.diagnose.catalogue import Cause, causes, families
 from hangscope.diagnose.defects import FOLDER
 from hangscope.diagnose.loader import load_rules
+from hangscope.diagnose.outline import outline
 from hangscope.diagnose.rule import Rule
-from hangscope.diagnose.template import outline
 from hangscope.resources import rules_dir
 
 

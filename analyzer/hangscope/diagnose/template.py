@@ -84,17 +84,6 @@ def sentences(text: str) -> str:
     return _SENTENCE_START.sub(lambda start: start[1] + start[2].upper(), _SPARE_SPACES.sub("", text).rstrip())
 
 
-def outline(template: str) -> str:
-    """A template as it reads without a job: ``{f.size_bytes:bytes}`` becomes ``{size_bytes}``."""
-    parts = []
-    for literal, expression, spec, _ in _FORMATTER.parse(template):
-        parts.append(literal)
-        if expression is not None:
-            wanted = _placeholder(expression, spec or "")
-            parts.append(f"{{{wanted.field or wanted.name}}}")
-    return "".join(parts)
-
-
 def field_value(fact: Fact, name: str) -> Value:
     """A field of a fact, or one of the keys that every fact carries; None when it has neither."""
     if name in fact.fields:
