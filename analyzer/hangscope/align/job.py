@@ -22,6 +22,7 @@ from hangscope.align.grouptables import communicator_rows, membership_rows, proc
 from hangscope.align.identity import Identity, identify
 from hangscope.align.launch import Launch, find_launch
 from hangscope.align.limits import limits
+from hangscope.align.line_order import describe_order, out_of_order
 from hangscope.align.process import Process
 from hangscope.align.recorded_frame import RecordedRows
 from hangscope.align.recorder_ranks import name_recordings
@@ -91,6 +92,7 @@ class Job:
         parsed: what was read (the last attempt).
         sources: the report's entries of all inputs, earlier attempts included.
         lost_tails: files whose last lines are known to be lost (block-buffered output).
+        turned: files whose lines are not in order of time; their calls are compared with no others.
         warnings: what limits the analysis.
         clocks: how the hosts' clocks differ; the times of those that are off are corrected everywhere.
         earlier: what the attempts before the last one left.
@@ -118,6 +120,7 @@ class Job:
     parsed: tuple[ParsedSource, ...]
     sources: tuple[SourceRecord, ...]
     lost_tails: frozenset[str]
+    turned: frozenset[str]
     warnings: tuple[str, ...]
     by_writer: dict[WriterKey, Process]
 
@@ -175,14 +178,17 @@ def align(sources: Sequence[ParsedSource], unreadable: Sequence[SourceRecord] = 
 
 
 def _build_job(sources: Sequence[ParsedSource], identity: Identity) -> Job:
-    """The job of one attempt's sources, whose processes are known; its warnings are those about clocks."""
+    """The job of one attempt's sources, whose processes are known; its warnings are those about time."""
     owner = _fill_in(sources, identity)
     communicators = find_communicators(identity.processes)
     groups = find_groups(communicators, identity.world_size)
     clocks, events = _on_one_clock(sources, identity, groups)
     versions = find_versions(events.all, (recording for source in sources for recording in source.recordings))
     lost = frozenset(source.record.file for source in sources if source.block_buffered)
-    calls, printed = _compare_calls(sources, identity, communicators, groups, versions=versions, lost_tails=lost)
+    turned = out_of_order(sources)
+    calls, printed = _compare_calls(
+        sources, identity, communicators, groups, versions=versions, lost_tails=lost, turned=turned
+    )
     recordings = align_recordings(sources, identity)
     stacks = place_stacks(sources, identity)
     recorded = _recorded(sources, identity)
@@ -219,7 +225,8 @@ def _build_job(sources: Sequence[ParsedSource], identity: Identity) -> Job:
         parsed=tuple(sources),
         sources=tuple(source.record for source in sources),
         lost_tails=lost,
-        warnings=tuple(describe_clocks(clocks)),
+        turned=turned,
+        warnings=(*describe_order(turned), *describe_clocks(clocks)),
         by_writer=identity.by_writer,
         _owner=owner,
         clocks=clocks,
@@ -254,6 +261,7 @@ def _compare_calls(
     *,
     versions: Versions,
     lost_tails: frozenset[str],
+    turned: frozenset[str],
 ) -> tuple[CallTable, list[StuckCall]]:
     """NCCL's call lines, numbered, and the calls at which ranks part; most jobs print none."""
     if not any(len(source.calls) for source in sources):
@@ -264,7 +272,7 @@ def _compare_calls(
 
     mixed = isinstance(versions.nccl, tuple)
     calls = number_calls(sources, identity.by_writer, identity.processes, communicators, groups, mixed_versions=mixed)
-    return calls, find_stuck_calls(calls, groups, lost_tails)
+    return calls, find_stuck_calls(calls, groups, lost_tails, turned)
 
 
 def _fill_in(sources: Iterable[ParsedSource], identity: Identity) -> dict[int, Process]:

@@ -20,17 +20,20 @@ Rows = npt.NDArray[np.int32]
 _LOOK_AHEAD = 8
 
 
-def find_stuck_calls(table: CallTable, groups: list[Group], lost_tails: frozenset[str]) -> list[StuckCall]:
+def find_stuck_calls(
+    table: CallTable, groups: list[Group], lost_tails: frozenset[str], turned: frozenset[str] = frozenset()
+) -> list[StuckCall]:
     """The first call of every group at which its ranks part, if they do.
 
     Args:
         table: the numbered calls.
         groups: the communicators.
         lost_tails: files whose last lines are known to be lost (block-buffered output).
+        turned: files whose lines are not in order, so that their calls have no numbers.
     """
     if not len(table):
         return []
-    finder = _Finder(table, lost_tails)
+    finder = _Finder(table, lost_tails, turned)
     stuck = [call for group in groups if (call := finder.parting(group)) is not None]
     for group in groups:
         stuck.extend(finder.unmatched(group))
@@ -50,9 +53,10 @@ def _joined(parts: list[Rows] | None) -> Rows:
 
 
 class _Finder:
-    def __init__(self, table: CallTable, lost_tails: frozenset[str]) -> None:
+    def __init__(self, table: CallTable, lost_tails: frozenset[str], turned: frozenset[str]) -> None:
         self._table = table
         self._lost = lost_tails
+        self._turned = turned
         self._rows: dict[int, list[Rows]] = defaultdict(list)
         self._transfers: dict[int, list[Rows]] = defaultdict(list)
         self._first_count: dict[int, int] = {}
@@ -108,11 +112,12 @@ class _Finder:
         Where no init line stands at all (NCCL_DEBUG_SUBSYS=COLL), a teardown line shows that init lines are printed
         and lost, and so does a first opCount above 0: it begins at 0 in every version.
         """
-        begun = [m for m in group.members if m.start is not None or m.complete is not None]
+        members = [m for m in group.members if self._turned.isdisjoint(m.process.files)]
+        begun = [m for m in members if m.start is not None or m.complete is not None]
         if begun:
             return begun
-        lost = any(m.ended is not None or self._first_count.get(id(m), 0) > 0 for m in group.members)
-        return [] if lost else group.members
+        lost = any(m.ended is not None or self._first_count.get(id(m), 0) > 0 for m in members)
+        return [] if lost else members
 
     def _ranked(self, group: Group) -> dict[int, Communicator]:
         """Global rank -> member. A member without a call counts only when its process shows NCCL's INFO lines."""

@@ -50,7 +50,7 @@ def find(job: Job) -> Iterator[Fact]:
         yield _fact("job_ended_well", {"ended": len(ended), "size": size}, world, evidence)
     elif ended and (left := _left(world, ended, job.lost_tails)):
         yield _teardown(job, ended, left)
-    elif all(m.complete is not None for m in world):
+    elif all(m.complete is not None for m in world) and not (job.turned and len(job.calls)):
         evidence = tuple(_evidence(line, "init complete") for m in world[:4] if (line := m.complete))
         yield _fact("job_runs_well", {"ranks_ready": len(world), "size": size}, world, evidence)
 
