@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import string
 from collections.abc import Mapping
 from dataclasses import replace
@@ -15,6 +16,7 @@ from hangscope.align.job import Job
 from hangscope.align.launch import Launch
 from hangscope.api import analyze
 from hangscope.diagnose.catalogue import causes
+from hangscope.diagnose.loader import load_rules
 from hangscope.model import Finding, NextStep, Remedy, Role
 from hangscope.report.advice import advise
 from hangscope.report.pieces import Piece, piece_of
@@ -266,6 +268,14 @@ def test_port_that_is_tried_for_a_rendezvous_is_that_of_the_job(cause: str, read
         ("Nothing answers at the store's address node07:?", "nc -vz HOST 29500", "nc -vz HOST 29500"),
         ("Connections to 10.2.0.5 do not come about", "nc -zv HOST 45000", "nc -zv 10.2.0.5 45000"),
         ("Connections to ? do not come about", "nc -zv HOST 45000", "nc -zv HOST 45000"),
+        ("10.2.0.5 refuses connections of NCCL", "nc -vz HOST 45000", "nc -vz 10.2.0.5 45000"),
+        ("Ranks cannot connect to 10.2.0.5: No route to host", "nc -vz HOST 34194", "nc -vz 10.2.0.5 34194"),
+        ("Ranks cannot connect to 10.2.0.5: No route to host", "nc -l 34194", "ssh 10.2.0.5 nc -l 34194"),
+        ("Error 12 between node02 and node01", "ib_write_bw -d DEVICE HOST", "ib_write_bw -d DEVICE node01"),
+        ("Error 12", "ib_write_bw -d DEVICE HOST", "ib_write_bw -d DEVICE HOST"),
+        ("No address", "nslookup MASTER_ADDR", "nslookup node01"),
+        ("No address", "nc -vz MASTER_ADDR MASTER_PORT", "nc -vz node01 29500"),
+        ("No address", "export MASTER_ADDR=HOST", "export MASTER_ADDR=HOST"),
         ("Connections to a$(id) do not come about", "nc -zv HOST 45000", "nc -zv HOST 45000"),
         ("Connections to -e.id do not come about", "nc -zv HOST 45000", "nc -zv HOST 45000"),
     ],
@@ -273,6 +283,60 @@ def test_port_that_is_tried_for_a_rendezvous_is_that_of_the_job(cause: str, read
 def test_the_address_that_the_verdict_names_is_the_one_to_try(title: str, command: str, ready: str) -> None:
     verdict = _finding("network-unreachable", 0.9, Remedy("Try it.", command), title=title)
     assert _commands(_job(), verdict) == [ready]
+
+
+BOOTSTRAP = "node0{0}:10{0}:10{0} [0] NCCL INFO Bootstrap : Using {1}:10.0.0.{0}<0>"
+
+
+@pytest.mark.parametrize(
+    ("interfaces", "ready"),
+    [
+        (("ens3", "ens3"), "NCCL_SOCKET_IFNAME=ens3"),
+        (("ens3", "ens4"), "NCCL_SOCKET_IFNAME=IFNAME"),
+        (("ens3",), "NCCL_SOCKET_IFNAME=IFNAME"),
+        (("docker0", "docker0"), "NCCL_SOCKET_IFNAME=IFNAME"),
+        ((), "NCCL_SOCKET_IFNAME=IFNAME"),
+    ],
+)
+def test_only_an_interface_that_all_hosts_have_is_named(interfaces: tuple[str, ...], ready: str) -> None:
+    lines = [BOOTSTRAP.format(at, name) for at, name in enumerate(interfaces, 1)]
+    job = _job(extra={"nccl.log": lines})
+    assert _commands(job, _finding("network-unreachable", 0.9, Remedy("Name it.", "NCCL_SOCKET_IFNAME=IFNAME"))) == [
+        ready
+    ]
+
+
+def test_no_rule_names_an_interface_that_nobody_saw_or_a_command_behind_a_comment() -> None:
+    for rule in load_rules():
+        for remedy in rule.remedies:
+            assert not re.search(r"IFNAME=(?:eth|ens|ib)|# *t?here\b|hosts \$MASTER", remedy.command or ""), rule.id
+
+
+def test_slurm_is_not_asked_about_a_job_that_runs_without_it() -> None:
+    sacct = Remedy("Ask the scheduler.", "sacct -j JOBID")
+    verdict = _finding("rank-vanished", 0.9, sacct, Remedy("Look.", "dmesg -T"), hosts=("node02",))
+    assert _commands(_job(launch=Launch("torchrun")), verdict) == ["ssh node02 dmesg -T"]
+    assert _commands(_job(launch=Launch()), verdict)[0] == "sacct -j JOBID"
+    assert _commands(_job(launch=Launch("torchrun", "slurm", "7")), verdict)[0] == "sacct -j 7"
+
+
+def test_what_looks_at_a_machine_says_at_which() -> None:
+    look = Remedy("See it.", "ibstat")
+    assert _commands(_job(), _finding("ib-transport-error", 0.9, look, ranks=(3,))) == ["ssh node02 ibstat"]
+    both = "for host in node01 node02; do ssh $host ibstat; done"
+    assert _commands(_job(), _finding("ib-transport-error", 0.9, look, hosts=("node01", "node02"))) == [both]
+    assert _commands(_job(), _finding("ib-transport-error", 0.9, look)) == [both]
+    told = _finding("ib-transport-error", 0.9, look, title="Error 12: no answer between node02 and 10.2.0.5")
+    assert _commands(_job(), told) == ["for host in node02 10.2.0.5; do ssh $host ibstat; done"]
+
+
+@pytest.mark.parametrize("host", ["job-worker-0", "job-master-0", "train-0-x7k2p", "train-7d4b9c6f5d-x7k2p"])
+def test_nobody_is_sent_by_ssh_into_what_may_be_a_pod(host: str) -> None:
+    assert Reach(Launch()).on(host, "ip -br addr") == f"ip -br addr   # on {host}"
+    assert Reach(Launch(platform="kubernetes")).on(host, "ip -br addr") == f"kubectl exec {host} -- ip -br addr"
+    several = Reach(Launch(pdsh=True)).everywhere([host, "node01"], "ip -br addr")
+    assert several == f"ip -br addr   # on each of {host}, node01"
+    assert Reach(Launch()).on("node-01", "ip -br addr") == "ssh node-01 ip -br addr"
 
 
 def test_remedies_about_all_hosts_run_on_all_hosts() -> None:

@@ -13,13 +13,13 @@ from hangscope.facts.collect import evidence_of
 from hangscope.facts.majority import ranks_of
 from hangscope.model import Event, Fact, Value
 
-_FIELDS = ("status", "name", "meaning", "vendor_err", "vendor", "peer", "hca", "accused", "usual", "check")
+_FIELDS = ("status", "name", "meaning", "vendor_err", "vendor", "peer", "hca", "accused", "usual", "check", "between")
 
 KINDS = {
     "ib_first_error": FactKind(
         _FIELDS,
         "The first completion error of a status that is no flush; its hosts are those the status accuses. `vendor` "
-        "says what the vendor's number adds, as a sentence.",
+        "says what the vendor's number adds, as a sentence; `between` names the two hosts of its first line.",
     ),
     "ib_flush_only": FactKind(_FIELDS, "Only flushed requests were reported: the error before them is not shown."),
     "mlx5_completion_dump": FactKind(
@@ -67,6 +67,7 @@ def _error(job: Job, kind: str, number: int, events: list[Event]) -> Fact:
     elif status.accuses != "nobody":
         hosts = _common_peer(job, events)
     code = first.fields.get("vendor_err")
+    here, there = _speaker(first), first.fields.get("peer")
     fields: dict[str, Value] = {
         "status": number,
         "name": f"IBV_WC_{status.name}" if status.name else None,
@@ -78,6 +79,7 @@ def _error(job: Job, kind: str, number: int, events: list[Event]) -> Fact:
         "accused": _accused(job, status.accuses, events),
         "usual": status.usual,
         "check": _filled(status.check, first),
+        "between": f"between {here} and {there}" if here and there else None,
     }
     lines = tuple(evidence_of(event, status.meaning) for event in events[:8])
     times = [event.time for event in events if event.time is not None]

@@ -11,7 +11,8 @@ from hangscope.model import Finding, NextStep, Remedy, Role
 from hangscope.report.collect import rendezvous_of, what_to_collect
 from hangscope.report.given_settings import steps_about_settings
 from hangscope.report.inputs import DiagnosisView, JobView
-from hangscope.report.pieces import Piece, decides, piece_of, suspects_of
+from hangscope.report.interfaces import common_interface
+from hangscope.report.pieces import Piece, decides, hosts_of_suspects, piece_of, suspects_of
 from hangscope.report.reach import Reach, is_name
 from hangscope.report.spans import HIGH, MEDIUM
 
@@ -20,7 +21,15 @@ _ABOUT_SETTINGS = 2
 
 _A_PID = re.compile(r"(?<![\w$])PID\b")
 _TOLD_PID = re.compile(r"\b(?:pid|[Pp]rocess) (\d+)\b")
-_TOLD_ADDRESS = re.compile(r"\b(?:address|Connections to) (?P<host>[\w.-]+)(?::(?P<port>\d{2,5}))?(?!\S)")
+_TOLD_ADDRESS = re.compile(
+    r"\b(?:address|[Cc]onnections to|connect to|between \S+ and) (?P<host>[\w.-]+)(?::(?P<port>\d{2,5}))?"
+    r"(?=:?(?:\s|\Z))"
+    r"|\A(?P<first>[\w.-]+)(?= refuses connections)"
+)
+# a variable of the job is empty in the shell in which one looks at it
+_MASTER = re.compile(r"(?<![\w'\"$-])MASTER_ADDR\b(?![='\"])")
+_TOLD_PAIR = re.compile(r"\bbetween ([\w.-]+) and ([\w.-]+)(?=:?(?:\s|\Z))")
+_OF_SLURM = re.compile(r"\b(?:sacct|sinfo|scontrol|squeue)\b")
 _TOLD_PORT = re.compile(r"\b[Pp]ort (\d{2,5})\b")
 _ON_ALL = re.compile(r"\b(?:every|all|both|the) hosts?\b")
 _PLAIN_STACK = re.compile(r"py-spy dump (?:--native )?--pid \S+")
@@ -38,7 +47,11 @@ def advise(job: JobView, diagnosis: DiagnosisView) -> tuple[NextStep, ...]:
 
 
 def _steps(job: JobView, verdict: Finding) -> list[NextStep]:
-    remedies = [(piece_of(remedy.command, remedy.text), remedy) for remedy in in_order(verdict.remedies)]
+    remedies = [
+        (piece_of(remedy.command, remedy.text), remedy)
+        for remedy in in_order(verdict.remedies)
+        if not _is_for_another_scheduler(remedy, job)
+    ]
     if not _is_open(verdict):
         return [NextStep(remedy.text, _fill_in(remedy, job, verdict)) for _, remedy in remedies]
     tried = [
@@ -54,6 +67,12 @@ def _steps(job: JobView, verdict: Finding) -> list[NextStep]:
         return [*urgent, *(step for _, step in collected), *(step for _, step in further if step not in urgent)]
     there = {piece for piece, _ in tried if piece is not None}
     return [*(step for _, step in tried), *(step for piece, step in collected if piece not in there)]
+
+
+def _is_for_another_scheduler(remedy: Remedy, job: JobView) -> bool:
+    """Its command asks Slurm, and the job's launcher is known and runs without it."""
+    launch = job.launch
+    return launch.launcher is not None and not launch.platform and bool(_OF_SLURM.match(remedy.command or ""))
 
 
 def _is_open(verdict: Finding) -> bool:
@@ -90,17 +109,7 @@ def _fill_in(remedy: Remedy, job: JobView, verdict: Finding) -> str | None:
     if command is None:
         return None
     reach = Reach(job.launch)
-    address, port = rendezvous_of(job)
-    if address is not None and port is not None:
-        command = re.sub(r"\bMASTER_ADDR MASTER_PORT\b", f"{address} {port}", command)
-        if causes()[verdict.cause].family == "launch":
-            # the port that is tried there is that of the rendezvous
-            command = re.sub(r"\bnc -vz HOST (?:PORT|\d+)", f"nc -vz {address} {port}", command)
-    told = _TOLD_ADDRESS.search(verdict.title)
-    if told and is_name(told["host"]):
-        if told["port"]:
-            command = re.sub(r"\bnc -vz HOST (?:PORT|\d+)", f"nc -vz {told['host']} {told['port']}", command)
-        command = re.sub(r"\b(nc -(?:vz|zv)) HOST\b", rf"\1 {told['host']}", command)
+    command, peer = _with_addresses(command, job, verdict)
     command = re.sub(r"\bJOBID\b", reach.job_id, command)
     if job.launch.platform == KUBERNETES:
         # the same question to whoever scheduled it
@@ -109,12 +118,36 @@ def _fill_in(remedy: Remedy, job: JobView, verdict: Finding) -> str | None:
         command = re.sub(r"\b(ping |ssh )HOST\b|\b(nodename=)NODE\b|\bPOD\b", rf"\g<1>\g<2>{verdict.hosts[0]}", command)
     if port_told := _TOLD_PORT.search(verdict.title):
         command = re.sub(r"\bPORT\b", port_told[1], command)
+    if peer is not None and command.startswith("nc -l "):
+        return reach.on(peer, command)
     if not _A_PID.search(command):
-        if not verdict.hosts and _ON_ALL.search(remedy.text):
-            return reach.for_all(job.hosts, command)
-        return reach.for_finding(verdict.hosts, command)
+        pair = _TOLD_PAIR.search(verdict.title)
+        hosts = verdict.hosts or (pair.groups() if pair else hosts_of_suspects(job, verdict))
+        if not hosts or (not verdict.hosts and _ON_ALL.search(remedy.text)):
+            hosts = job.hosts
+        return reach.for_finding(hosts, command) if len(hosts) == 1 else reach.for_all(hosts, command)
     pid, host = _process(job, verdict)
     return command if pid is None else reach.on(host, _A_PID.sub(pid, command))
+
+
+def _with_addresses(command: str, job: JobView, verdict: Finding) -> tuple[str, str | None]:
+    """A command with the job's addresses and interface in it, and the address that the verdict says is not reached."""
+    address, port = rendezvous_of(job)
+    if address is not None and port is not None:
+        command = re.sub(r"\bMASTER_ADDR MASTER_PORT\b", f"{address} {port}", command)
+        command = _MASTER.sub(address, command)
+        if causes()[verdict.cause].family == "launch":
+            # the port that is tried there is that of the rendezvous
+            command = re.sub(r"\bnc -vz HOST (?:PORT|\d+)", f"nc -vz {address} {port}", command)
+    if interface := common_interface(job):
+        command = re.sub(r"(?<==)IFNAME\b", interface, command)
+    told = _TOLD_ADDRESS.search(verdict.title)
+    peer = (told["host"] or told["first"]) if told else None
+    if told is None or peer is None or not is_name(peer):
+        return command, None
+    if told["port"]:
+        command = re.sub(r"\bnc -vz HOST (?:PORT|\d+)", f"nc -vz {peer} {told['port']}", command)
+    return re.sub(r"\b(nc -(?:vz|zv)|ib_write_bw -d \S+) HOST\b", rf"\1 {peer}", command), peer
 
 
 def _process(job: JobView, verdict: Finding) -> tuple[str | None, str | None]:

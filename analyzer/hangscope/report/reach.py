@@ -11,6 +11,10 @@ from hangscope.align.launch import KUBERNETES, SLURM, Launch
 # Names of the evidence get into commands only when a shell and a program take them for nothing but names.
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,252}", re.ASCII)
 _ADDRESS = re.compile(r"[\d.]+")
+# pods of operators (job-worker-0) and of jobs and deployments (train-0-x7k2p), unless they are machines of such a name
+_LIKE_A_POD = re.compile(
+    r"[\w.-]+-(?:(?:master|worker|launcher|chief)-\d+|(?:\d+|[bcdfghj-np-tv-z2-9]{8,10})-[bcdfghj-np-tv-z2-9]{5})"
+)
 _ONE_COMMAND = re.compile(r"[\w\s./:,=@%+-]+")
 _MOST_HOSTS = 16
 
@@ -60,6 +64,9 @@ class Reach:
         if self.launch.platform == SLURM and live and not _OF_THE_NODE.search(command):
             shell = "" if quoted == command else "bash -c "
             return f"srun --jobid={self.job_id} --overlap -w {host} {shell}{quoted}"
+        if not self.launch.platform and _LIKE_A_POD.fullmatch(host):
+            # no log says whether one gets there by ssh or by kubectl
+            return f"{command}   # on {host}"
         return f"ssh {host} {quoted}"
 
     def everywhere(self, hosts: Sequence[str], command: str) -> str:
@@ -76,6 +83,8 @@ class Reach:
         if self.launch.platform == KUBERNETES:
             in_pod = self._in_pod("$pod", command)
             return f"for pod in {' '.join(named)}; do {in_pod}; done"
+        if not self.launch.platform and any(map(_LIKE_A_POD.fullmatch, named)):
+            return f"{command}   # on each of {', '.join(named)}"
         if self.launch.pdsh:
             return f"pdsh -w {','.join(named)} {quoted}"
         return f"for host in {' '.join(named)}; do ssh $host {quoted}; done"
