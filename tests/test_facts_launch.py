@@ -62,6 +62,11 @@ def test_the_absent_rank_is_named_only_when_it_left_no_line() -> None:
     assert [fact.kind for fact in facts] == ["clients_absent"]
 
 
+@pytest.mark.parametrize(("joined", "expected"), [("-1", "2"), ("2", "-5"), ("2", "2147483648"), ("2", "2")])
+def test_counts_that_cannot_be_tell_of_no_absent_rank(joined: str, expected: str) -> None:
+    assert not list(absent.find(job_of(job=told(0) + MISSING.format(joined, expected))))
+
+
 def test_a_rank_beyond_the_world_is_another_fault_than_a_stale_counter() -> None:
     text = (
         "RuntimeError: Timed out initializing process group in store based barrier on rank: {}, for key: "

@@ -250,6 +250,15 @@ class TestTorch:
         assert shown(line, "text", "local_rank", "rank", "stream") == ("  File", 3, 11, "default3")
         assert one(f"[trainer12]:{NCCL}x").local_rank == 12
 
+    @pytest.mark.parametrize("number", ["-1", "1000000", "2147483648", "18446744073709551615"])
+    def test_a_number_that_no_rank_has_gives_no_rank(self, number: str) -> None:
+        line = one(f"[rank{number}]: Traceback (most recent call last):")
+        assert shown(line, "rank", "local_rank", "text") == (None, None, "Traceback (most recent call last):")
+
+    @pytest.mark.parametrize("role", ["default2147483648", "worker1234567"])
+    def test_the_last_digits_of_a_long_number_are_no_local_rank(self, role: str) -> None:
+        assert shown(one(f"[{role}]:x"), "rank", "local_rank") == (None, None)
+
     def test_a_host_in_brackets_is_no_local_rank(self) -> None:
         assert one("[node01]:x").local_rank is None
 

@@ -41,7 +41,7 @@ def _absent(told: list[Told], job: Job) -> Iterator[Fact]:
     short = [
         e
         for e in (*job.events.of("clients_missing", "store_barrier_timeout"), *_still_waiting(job))
-        if (e.number("joined") or 0) < (_expected(e) or 0)
+        if 0 <= (e.number("joined") or 0) < size_in(_expected(e))
     ]
     if not short:
         return

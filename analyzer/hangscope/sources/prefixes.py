@@ -12,6 +12,8 @@ from hangscope.sources.stamps import REFERENCE_YEAR, moment, month_number
 from hangscope.sources.writer import Writer
 
 _MAX_PREFIXES = 12
+_MAX_DIGITS = 6
+"""No job has a million ranks: a longer number, or a negative one, is an unset variable's or torn from two."""
 _CLOCK = r"(?P<clock>[0-2]?\d:[0-5]\d(?::[0-6]\d)?)(?:[.,](?P<frac>\d{1,9}))?"
 _DATE = r"(?P<year>20\d\d|19[7-9]\d)[-/](?P<month>\d\d|[A-Z][a-z]{2})[-/](?P<day>\d\d)"
 _ZONE = r"(?P<zone> ?Z| ?[+-]\d\d:?\d\d)?"
@@ -112,9 +114,11 @@ def _srun(found: re.Match[str], writer: Writer, styles: Styles) -> bool:
 
 
 def _rank(found: re.Match[str], writer: Writer, _styles: Styles) -> bool:
-    writer.rank, writer.rank_source = int(found["number"]), "rank-prefix"
+    number = found["number"]
+    if len(number) <= _MAX_DIGITS and number.isdecimal():
+        writer.rank, writer.rank_source = int(number), "rank-prefix"
     if writer.local_rank is None and writer.task is None:
-        writer.add_stream(f"rank{found['number']}")
+        writer.add_stream(f"rank{number}")
     return True
 
 
@@ -202,8 +206,8 @@ _DETERMINED = re.compile(r"(?P<tag>[0-9a-f]{8}) \|\|(?: |$)")
 _ALWAYS: tuple[tuple[str, re.Pattern[str], Handler], ...] = (
     ("[", _MPIRUN, _mpirun),
     # the blank behind [rank3]: belongs to the prefix (torch's excepthook); other roles have none (torchrun --tee)
-    ("[", re.compile(r"\[rank(?P<number>\d{1,6})\]: ?"), _rank),
-    ("[", re.compile(r"\[(?P<role>[A-Za-z_][\w.-]{0,60}?)(?P<number>\d{1,6})\]:"), _role),
+    ("[", re.compile(r"\[rank(?P<number>-?\d{1,20})\]: ?"), _rank),
+    ("[", re.compile(r"\[(?P<role>[A-Za-z_][\w.-]{0,60}?)(?<!\d)(?P<number>\d{1,6})\]:"), _role),
     ("[", re.compile(r"\[(?P<pod>pod/)?(?P<host>[\w.-]+)/(?P<container>[\w.-]+)\] "), _pod),
     ("[", re.compile(r"\[" + _ISO + r" (?P<tag>(?:[A-Z]{2}\d+ ?)+)\] "), _sglang),
     ("[", re.compile(r"\[" + _ISO + r"\](?: |:|$)"), _time),
