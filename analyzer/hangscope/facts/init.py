@@ -13,6 +13,7 @@ from hangscope.align.job import Job
 from hangscope.align.process import Process
 from hangscope.facts import FactKind
 from hangscope.facts.collect import evidence_of
+from hangscope.facts.error_chains import is_harmless
 from hangscope.facts.init_stages import (
     NAMES,
     WAITING_FOR,
@@ -108,7 +109,9 @@ def _failed_since(member: Communicator) -> bool:
     """Whether the process carried an error out of NCCL after it had begun this init."""
     start = member.start
     return start is not None and any(
-        event.kind == "error_arrow" and (event.line.file, event.line.number) > (start.file, start.number)
+        event.kind == "error_arrow"
+        and not is_harmless(event)
+        and (event.line.file, event.line.number) > (start.file, start.number)
         for event in member.process.events
     )
 

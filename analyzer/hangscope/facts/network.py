@@ -13,6 +13,7 @@ from hangscope.align.process import Process
 from hangscope.facts import FactKind
 from hangscope.facts.collect import evidence_of
 from hangscope.facts.comparisons.network import chosen_interfaces, is_virtual
+from hangscope.facts.error_chains import is_harmless
 from hangscope.facts.init_stages import start_precedes_bootstrap
 from hangscope.facts.majority import hosts_of, ranks_of
 from hangscope.model import Event, Fact, Value
@@ -197,8 +198,7 @@ def _unanswered(job: Job) -> Iterator[Fact]:
         return
     if job.events.has("bootstrap_timings", "comm_init_complete", "comm_layout", "connect_retry", "connect_failed"):
         return
-    # 2.28.9 and 2.30.7 print a harmless chain out of net_ib where there is no InfiniBand.
-    if any("net_ib" not in str(event.fields.get("source_file", "")) for event in job.events.of("error_arrow")):
+    if not all(is_harmless(event) for event in job.events.of("error_arrow")):
         return
     is_world = any("ncclCommInitRank" in str(event.fields.get("api", "")) for event in starts)
     if not is_world or not start_precedes_bootstrap(job, members):
