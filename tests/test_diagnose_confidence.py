@@ -99,6 +99,13 @@ def test_lost_last_lines_of_a_cited_file_take_some_unless_the_machine_speaks() -
         assert said == expected
 
 
+def test_several_jobs_in_one_folder_take_a_quarter() -> None:
+    for mixed, expected in ((False, 0.8), (True, 0.6)):
+        gaps = Gaps(mixed=mixed)
+        said = confidence_of(_oom(1), gaps, direct=True, machine=True, contradicted=False, order_unsure=False)
+        assert said == expected
+
+
 def test_a_rank_whose_log_is_cut_counts_half() -> None:
     logs = {f"{log.rank}.log": "".join(f"{line}\n" for line in log.lines) for log in ranks(4)}
     assert coverage(job_of(logs)) == 1.0

@@ -90,7 +90,7 @@ def diagnose(job: Job, rules: Sequence[str | Path] = (), facts: Sequence[Fact] |
     world = World(job.world_size, {rank: process.host for rank, process in job.ranks.items() if process.host})
     findings = evaluate(base, known, job.versions, without_nccl=job.without_nccl, world=world)
     clocks = job.clocks if len(job.hosts) > 1 else None
-    gaps = Gaps(coverage(job), job.lost_tails, clocks)
+    gaps = Gaps(coverage(job), job.lost_tails, clocks, mixed=bool(job.runs))
     return choose_verdict(findings, base, gaps=gaps, fallback=no_findings(last_words(job)))
 
 

@@ -28,6 +28,7 @@ from hangscope.align.recorded_frame import RecordedRows
 from hangscope.align.recorder_ranks import name_recordings
 from hangscope.align.recordings import Recordings, align_recordings
 from hangscope.align.releases import PRODUCTS, infer_releases
+from hangscope.align.several_jobs import Run, describe_runs, find_runs
 from hangscope.align.stack_rows import StackRows
 from hangscope.align.stacks import Stacks, place_stacks
 from hangscope.align.stated_versions import add_inferred, find_versions
@@ -93,6 +94,7 @@ class Job:
         sources: the report's entries of all inputs, earlier attempts included.
         lost_tails: files whose last lines are known to be lost (block-buffered output).
         turned: files whose lines are not in order of time; their calls are compared with no others.
+        runs: the jobs, or runs of one, that the inputs are of, when they are of several; else empty.
         warnings: what limits the analysis.
         clocks: how the hosts' clocks differ; the times of those that are off are corrected everywhere.
         earlier: what the attempts before the last one left.
@@ -121,6 +123,7 @@ class Job:
     sources: tuple[SourceRecord, ...]
     lost_tails: frozenset[str]
     turned: frozenset[str]
+    runs: tuple[Run, ...]
     warnings: tuple[str, ...]
     by_writer: dict[WriterKey, Process]
 
@@ -178,7 +181,7 @@ def align(sources: Sequence[ParsedSource], unreadable: Sequence[SourceRecord] = 
 
 
 def _build_job(sources: Sequence[ParsedSource], identity: Identity) -> Job:
-    """The job of one attempt's sources, whose processes are known; its warnings are those about time."""
+    """The job of one attempt's sources, whose processes are known; its warnings are those about runs and time."""
     owner = _fill_in(sources, identity)
     communicators = find_communicators(identity.processes)
     groups = find_groups(communicators, identity.world_size)
@@ -186,6 +189,7 @@ def _build_job(sources: Sequence[ParsedSource], identity: Identity) -> Job:
     versions = find_versions(events.all, (recording for source in sources for recording in source.recordings))
     lost = frozenset(source.record.file for source in sources if source.block_buffered)
     turned = out_of_order(sources)
+    runs = find_runs(groups, identity.by_writer, identity.world_size)
     calls, printed = _compare_calls(
         sources, identity, communicators, groups, versions=versions, lost_tails=lost, turned=turned
     )
@@ -226,7 +230,8 @@ def _build_job(sources: Sequence[ParsedSource], identity: Identity) -> Job:
         sources=tuple(source.record for source in sources),
         lost_tails=lost,
         turned=turned,
-        warnings=(*describe_order(turned), *describe_clocks(clocks)),
+        runs=runs,
+        warnings=(*describe_runs(runs), *describe_order(turned), *describe_clocks(clocks)),
         by_writer=identity.by_writer,
         _owner=owner,
         clocks=clocks,

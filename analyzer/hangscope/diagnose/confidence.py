@@ -15,6 +15,7 @@ _DIRECT_FLOOR, _INFERRED_FLOOR = 0.75, 0.5
 _CONFLICT_FACTOR = 0.8
 _ORDER_FACTOR = 0.85
 _CUT_FACTOR = 0.85
+_MIXED_FACTOR = 0.75
 _QUOTED_FACTOR = 0.6
 _ENDED_WELL_FACTOR = 0.75
 
@@ -27,11 +28,13 @@ class Gaps:
         coverage: share of the job's ranks whose evidence is there, 0 to 1.
         cut: files whose last lines are lost.
         clocks: the clocks of the job's hosts; None when all of it ran on one.
+        mixed: the inputs seem to be of several jobs.
     """
 
     coverage: float = 1.0
     cut: Collection[str] = field(default_factory=frozenset)
     clocks: Clocks | None = None
+    mixed: bool = False
 
 
 def confidence_of(
@@ -49,7 +52,8 @@ def confidence_of(
     Missing ranks take up to a quarter from what a rank, kernel or device says itself, and up to half from what is
     inferred from nobody saying otherwise. Lost last lines of a file that the finding cites take 0.15 of it, unless
     hardware or kernel speak: what a rank said next may have been the reason of what it said last. A finding whose lines
-    all quote their message (`is_only_quoted`) loses 0.4 of it, and one against which all ranks ended in order 0.25.
+    all quote their message (`is_only_quoted`) loses 0.4 of it, and one against which all ranks ended in order 0.25; so
+    does every finding where several jobs are mixed.
 
     Args:
         finding: as its rule made it.
@@ -68,6 +72,8 @@ def confidence_of(
         confidence *= _ORDER_FACTOR
     if not machine and any(evidence.at.file in gaps.cut for evidence in finding.evidence):
         confidence *= _CUT_FACTOR
+    if gaps.mixed:
+        confidence *= _MIXED_FACTOR
     if is_only_quoted(finding):
         confidence *= _QUOTED_FACTOR
     if ended_well:
