@@ -29,6 +29,31 @@ def test_lines_tell_what_a_job_talks_over(lines: list[str], alone: bool) -> None
 
 
 @pytest.mark.parametrize(
+    ("call", "alone"),
+    [
+        ('dist.init_process_group(backend="gloo", init_method="env://")', True),
+        ("dist.init_process_group('gloo')", True),
+        ("init_process_group(init_method=url, backend='cpu:gloo')", True),
+        ('dist.init_process_group("cpu:gloo,cuda:nccl")', False),
+        ('dist.init_process_group(backend="nccl")', False),
+        ('dist.init_process_group(backend="nccl" if on_gpu else "gloo")', False),
+        ("dist.init_process_group(backend=args.backend)", False),
+        ('dist.new_group(backend="gloo")', False),
+        ("dist.init_process_group(init_method='tcp://gloo:1')", False),
+    ],
+)
+def test_the_call_in_a_traceback_names_the_backend(call: str, alone: bool) -> None:
+    lines = [
+        "Traceback (most recent call last):",
+        '  File "/workspace/train.py", line 10, in setup',
+        f"    {call}",
+        "torch.distributed.DistStoreError: Timed out after 13 seconds waiting for clients. 3/4 clients joined.",
+    ]
+    assert job_of({"a.log": lines}).without_nccl is alone
+    assert not job_of({"a.log": [*lines, *Rank(1, 2).init().lines]}).without_nccl
+
+
+@pytest.mark.parametrize(
     ("recorded", "alone"), [("gloo", True), ("cpu:gloo,cuda:nccl", False), ("nccl", False), ("", False)]
 )
 def test_recordings_tell_what_a_job_talks_over(recorded: str, alone: bool) -> None:

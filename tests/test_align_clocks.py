@@ -286,7 +286,6 @@ def test_lines_without_a_year_get_that_of_the_other_files() -> None:
 def test_without_any_year_the_reference_year_stays() -> None:
     job = job_of({"node01/rank0.log": [watchdog(0, 700)]})
     assert iso_time(job.ranks[0].last_time) == "2000-03-01T10:11:40"
-    assert [warning for warning in job.warnings if "no year" in warning]
 
 
 @pytest.mark.parametrize(
@@ -302,3 +301,9 @@ def test_without_any_year_the_reference_year_stays() -> None:
 def test_nearest_year(time: str, middle: str, expected: str) -> None:
     one, other = (datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp() for text in (time, middle))
     assert iso_time(nearest_year(one, other)) == expected
+
+
+@pytest.mark.parametrize(("last", "said"), [("1115 23:42:37", False), ("1117 10:42:37", True)])
+def test_a_missing_year_limits_the_answer_only_where_days_are_compared(last: str, said: bool) -> None:
+    lines = [f"[rank0]:[W{stamp}.768057301 ProcessGroupNCCL.cpp:1936] hello" for stamp in ("1115 16:42:37", last)]
+    assert any("name no year" in warning for warning in job_of({"a.log": lines}).warnings) is said

@@ -7,7 +7,7 @@ import pytest
 from diagnose_samples import make_fact
 from hangscope.align.versions import Versions
 from hangscope.diagnose.outline import outline
-from hangscope.diagnose.template import Subject, render, sentences
+from hangscope.diagnose.template import Subject, headline, render, sentences
 from hangscope.diagnose.versions import fits, parse_requirement
 from hangscope.model import Fact
 
@@ -85,7 +85,7 @@ def test_nothing_known() -> None:
 
 def test_several_values_are_listed_once_each_and_not_without_end() -> None:
     facts = [make_fact("x", size=number // 2) for number in range(40)]
-    assert render("{f.size}", _subject(*facts[:4])) == "0, 1"
+    assert render("{f.size}", _subject(*facts[:4])) == "0 and 1"
     assert render("{f.size}", _subject(*facts)) == "0, 1, 2, 3, ..."
 
 
@@ -151,3 +151,9 @@ def test_what_is_left_out_leaves_no_gap() -> None:
 
 def test_a_sentence_begins_behind_a_function_without_a_name() -> None:
     assert sentences("at train.py:71 <listcomp>. rank 0 is late") == "at train.py:71 <listcomp>. Rank 0 is late"
+
+
+def test_a_headline_leaves_out_a_place_that_nobody_knows() -> None:
+    assert headline("Too many open files on an unknown host (rank 1)") == "Too many open files (rank 1)"
+    assert headline("A GPU of an unknown host was lost") == "A GPU was lost"
+    assert headline("an unknown host does not answer") == "An unknown host does not answer"

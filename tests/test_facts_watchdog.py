@@ -8,6 +8,7 @@ import pytest
 
 from hangscope.align.job import Job, align
 from hangscope.facts import checks, waiting, watchdog
+from hangscope.facts.collect import collect_facts
 from hangscope.facts.progress import group_progress
 from hangscope.facts.watchdog import odd_ones_out
 from hangscope.model import Fact
@@ -139,6 +140,16 @@ def test_only_work_that_still_moved_outlasts_a_limit(last: str, works: bool) -> 
     job = job_of(job=[progress("09:30:00", 10), progress(last, 400), *(timed_out(r, 2) for r in (1, 2))])
     found = [fact for fact in waiting.find(job) if fact.kind == "work_outlasts_limit"]
     assert [fact.ranks for fact in found] == ([(0,)] if works else [])
+
+
+@pytest.mark.parametrize(
+    ("words", "ranks"),
+    [("[Rank 1] ", (1,)), ("[PG ID 0 PG GUID 0(default_pg) Rank 8] ", (8,)), ("[PG ID 3 PG GUID 7(tp) Rank 1] ", ())],
+)
+def test_a_watchdog_says_whose_it_is(words: str, ranks: tuple[int, ...]) -> None:
+    line = f"[E ProcessGroupNCCL.cpp:916] {words}NCCL watchdog thread terminated with exception: CUDA error: x"
+    facts = [fact for fact in collect_facts(job_of(log=[line])) if fact.kind == "watchdog_thread_ended"]
+    assert [fact.ranks for fact in facts] == [ranks]
 
 
 def test_an_impossible_rank_does_not_make_a_world_of_its_size() -> None:

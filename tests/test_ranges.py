@@ -32,7 +32,8 @@ def test_one_series_is_said_in_words() -> None:
     assert count_off(range(0, 63, 21)) == "0,21,42"
     assert count_off(range(0, 80, 22)) == "0-66 (every 22nd)"
     assert count_off(range(0, 80, 11)) == "0-77 (every 11th)"
-    assert count_off([*range(0, 8, 2), 9]) == "0-6:2,9"
+    assert count_off([*range(0, 8, 2), 9]) == "0,2,4,6,9"
+    assert count_off([1, 4, 7, 10, 14, 15]) == "1,4,7,10,14,15"
 
 
 def test_hosts_keep_their_zeros() -> None:

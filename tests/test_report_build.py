@@ -188,6 +188,19 @@ def test_story_goes_by_cause_then_by_time() -> None:
     ]
 
 
+def test_a_report_that_was_taken_later_does_not_place_the_fault() -> None:
+    verdict = _finding("exited-early", ranks=(1,), time=48.0, is_time_of_report=True)
+    effect = _finding("peer-lost", ranks=(2,), time=39.0, explained_by="exited-early")
+    seen = _finding("watchdog-timeout", ranks=(0,), time=50.0, explained_by="peer-lost", is_time_of_report=True)
+    story = build_report(_Job(_processes(4)), _Diagnosis(verdict, (verdict, effect, seen))).story
+    assert [(step.time, step.text) for step in story] == [
+        (None, "title of exited-early (seen at 00:00:48)"),
+        ("1970-01-01T00:00:39", "title of peer-lost"),
+        (None, "title of watchdog-timeout (seen at 00:00:50)"),
+    ]
+    assert [step.delay_s for step in story] == [None, None, None]
+
+
 def test_story_names_the_cause_of_what_the_verdict_does_not_explain_directly() -> None:
     # GIVEN two findings of one cause, of which the second explains another
     verdict = _finding("gpu-out-of-memory", ranks=(1,), time=50.0)

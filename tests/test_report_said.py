@@ -31,7 +31,7 @@ def test_warning_stands_with_the_verdict_about_its_process(tmp_path: Path) -> No
 
     assert report.verdict.cause == "duplicate-rank"
     assert said(report.verdict) == [f"WARN {ODD}"]
-    assert report.verdict.also_said[0].why == "NCCL said so, 2 times"
+    assert report.verdict.also_said[0].why == "NCCL warned, 2 times"
     assert [finding.cause for finding in report.findings] == ["duplicate-rank"]
     assert to_dict(report)["verdict"]["also_said"][0]["line"] == 2
 

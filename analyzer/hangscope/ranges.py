@@ -23,11 +23,12 @@ def fold_numbers(numbers: Iterable[int], *, digits: int = 0, strides: bool = Tru
 
 def count_off(numbers: Iterable[int]) -> str:
     """Like `fold_numbers`; when all numbers are one series of equal steps, in words: ``3-27 (every 8th)``."""
-    runs = _runs(sorted(set(numbers)), strides=True)
+    numbers = sorted(set(numbers))
+    runs = _runs(numbers, strides=True)
     if len(runs) == 1 and runs[0][2] > 1:
         first, last, step = runs[0]
         return f"{first}-{last} (every {step}{_ending(step)})"
-    return ",".join(_span(*run, 0) for run in runs)
+    return fold_numbers(numbers, strides=False)
 
 
 def rank_words(ranks: Iterable[int], *, most: int = 0) -> str:

@@ -43,6 +43,8 @@ def talks_over_gloo_alone(events: Iterable[Event], stacks: Stacks, recorded: str
 
 
 def _library_of(event: Event) -> str:
+    if asked := str(event.fields.get("asked_backend") or ""):
+        return _GLOO if asked in (_GLOO, f"cpu:{_GLOO}") else _NCCL if _NCCL in asked else ""
     if event.source.startswith(_NCCL_SOURCES) or event.kind in _GPU_KINDS or _is_nccl(event.line):
         return _NCCL
     return _GLOO if event.source == _GLOO or event.line.origin.startswith("ProcessGroupGloo") else ""

@@ -12,6 +12,7 @@ from hangscope.sources.stamps import REFERENCE_YEAR
 _MAX_NAMES = 4
 _YEAR_2001 = 978_307_200.0
 """Logs of GPU jobs are younger; an earlier time has the reference year of a stamp without one."""
+_A_DAY_S = 86_400.0
 _UNREAD = {
     "json": "JSON documents of no kind that is known are not read",
     "pickle": "pickles of no kind that is known are not read",
@@ -32,7 +33,9 @@ def limits(
             f"{_count(list(lost), 'file')} may lack the last lines, up to 4095 bytes: "
             f"the output was block-buffered or cut ({_names(sorted(lost))})"
         )
-    if any(w.first_time is not None and w.first_time < _YEAR_2001 for s in sources for w in s.writers):
+    undated = [t for s in sources for w in s.writers for t in (w.first_time, w.last_time) if t and t < _YEAR_2001]
+    # within a day nobody needs the year; the report's head says that it is unknown
+    if undated and max(undated) - min(undated) > _A_DAY_S:
         yield f"the logs name no year: times are given as if it were {REFERENCE_YEAR}"
     for kind, what in _UNREAD.items():
         unread = [s.record.file for s in sources if s.record.kind == kind and s.record.error is None]

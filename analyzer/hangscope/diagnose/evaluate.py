@@ -20,6 +20,9 @@ from hangscope.model import Evidence, Fact, Finding, Remedy, Role
 MOST_EVIDENCE = 12
 """Lines a finding cites at most: enough to prove it, few enough to read."""
 
+_OF_REPORTS = ("ras_", "stack", "smi_", "attached_", "process_gone", "process_stopped", "process_defunct")
+"""Beginnings of the kinds of facts whose time is that of the report or dump that shows them."""
+
 _FOR_OTHERS = 4
 """Of those, so many are kept for facts that are no culprits but belong to the proof."""
 
@@ -92,6 +95,7 @@ def _build_finding(rule: Rule, found: Match, versions: Versions, world: World, *
         for remedy in rule.remedies
         if fits(remedy.versions, versions)
     )
+    timed = next((fact for fact in found.culprits or everything if fact.time is not None), None)
     return Finding(
         cause=rule.cause,
         role=rule.role,
@@ -104,7 +108,8 @@ def _build_finding(rule: Rule, found: Match, versions: Versions, world: World, *
         remedies=in_order(remedy for remedy in offered if remedy is not None),
         evidence=choose_evidence(found.culprits, everything),
         rule=rule.id,
-        time=next((fact.time for fact in found.culprits or everything if fact.time is not None), None),
+        time=timed.time if timed else None,
+        is_time_of_report=timed is not None and timed.kind.startswith(_OF_REPORTS),
     )
 
 

@@ -97,7 +97,8 @@ def _unite(stronger: Node, weaker: Node) -> Node:
     texts = {remedy.text for remedy in first.remedies}
     # a warning may be much older than the fault that it announces
     is_warning = second.role is Role.CONTRIBUTING and first.role is not Role.CONTRIBUTING
-    times = [time for time in (first.time, None if is_warning else second.time) if time is not None]
+    timed = [one for one in ((first,) if is_warning else (first, second)) if one.time is not None]
+    earliest = min(timed, key=lambda one: one.time or 0.0, default=None)
     finding = replace(
         first,
         ranks=ranks,
@@ -106,7 +107,8 @@ def _unite(stronger: Node, weaker: Node) -> Node:
         remedies=(*first.remedies, *(remedy for remedy in second.remedies if remedy.text not in texts)),
         evidence=unite_evidence(first.evidence, second.evidence),
         confidence=max(first.confidence, second.confidence),
-        time=min(times, default=None),
+        time=earliest.time if earliest else None,
+        is_time_of_report=earliest is not None and earliest.is_time_of_report,
     )
     late = stronger.late or weaker.late
     return Node(finding, stronger.weight, stronger.explains | weaker.explains, late, stronger.defect)

@@ -72,7 +72,7 @@ def render(template: str, subject: Subject) -> str:
 
 def headline(text: str) -> str:
     """A rendered title as a headline: one line of bounded length, with a capital if a rank or a host begins it."""
-    line = " ".join(text.split())
+    line = _NOWHERE.sub("", " ".join(text.split()))
     if len(line) > _LONGEST_TITLE:
         line = line[: _LONGEST_TITLE - 1].rstrip() + "…"
     return line[:1].upper() + line[1:] if line.startswith(_HEADLINE_STARTS) else line
@@ -119,6 +119,10 @@ def _fill_field(wanted: Placeholder, facts: Sequence[Fact]) -> str:
             texts[text] = None
         if len(texts) > _MOST_VALUES:
             return ", ".join(list(texts)[:_MOST_VALUES]) + ", ..."
+    if len(texts) > 1 and all(text.isdecimal() for text in texts):
+        # "9637892, 9637888 bytes" reads like one number
+        *first, last = texts
+        return f"{', '.join(first)} and {last}"
     return ", ".join(texts)
 
 
@@ -191,6 +195,8 @@ def _counted(value: float, one: str, many: str) -> str:
 
 
 _LONGEST_TITLE = 140
+# who does not know where leaves it out of a headline
+_NOWHERE = re.compile(r",? (?:on|of|at) an unknown host\b")
 _HEADLINE_STARTS = ("all ", "rank ", "ranks ", "host ", "hosts ", "an unknown ", "process ", "a process ")
 
 # Words of logs are quoted in explanations too, so that only the words that templates put in are touched.

@@ -189,7 +189,7 @@ def _explained_by(
 
 def _consequence(cause: Node, effect: Node) -> Consequence:
     found = effect.finding
-    known = cause.finding.time is not None and found.time is not None
+    known = not any(one.time is None or one.is_time_of_report for one in (cause.finding, found))
     delay_s = effect.time - cause.time if known else None
     return Consequence(found.cause, found.rule, found.ranks or found.affected_ranks, delay_s)
 

@@ -6,11 +6,13 @@ import importlib
 import logging
 import pkgutil
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from types import ModuleType
 
 import hangscope.facts as package
 from hangscope.align.job import Job
 from hangscope.facts import FactKind
+from hangscope.facts.who import NAMING_RANKS, RankFinder
 from hangscope.model import Event, Evidence, Fact
 
 log = logging.getLogger(__name__)
@@ -28,8 +30,10 @@ KINDS = {
             "relation",
             "superseded",
             "frames",
+            "asked_backend",
         ),
-        "A Python exception that a process printed, with its traceback (parse/tracebacks).",
+        "A Python exception that a process printed, with its traceback (parse/tracebacks); "
+        '`asked_backend` = what its call of init_process_group names, "" for none.',
     )
 }
 
@@ -64,11 +68,15 @@ def collect_facts(job: Job) -> list[Fact]:
 
 def _said(job: Job) -> Iterator[Fact]:
     """Every event as a fact of its own kind."""
+    who = RankFinder(job)
     counts: dict[str, int] = {}
     for event in job.events:
         counts[event.kind] = counts.get(event.kind, 0) + 1
         if counts[event.kind] <= _MAX_OF_A_KIND:
-            yield fact_of(event)
+            fact = fact_of(event)
+            if not fact.ranks and event.kind in NAMING_RANKS and (rank := who.rank_of(event)) is not None:
+                fact = replace(fact, ranks=(rank,))
+            yield fact
 
 
 def fact_of(event: Event, why: str = "") -> Fact:

@@ -8,6 +8,9 @@ from hangscope.align.job import Job
 from hangscope.model import Event
 
 _TAG = re.compile(r"\[rank(\d+)\]:")
+NAMING_RANKS = ("watchdog_thread_ended", "watchdog_timeout", "watchdog_takes_process_down")
+"""Kinds of lines in which torch's watchdog prints its rank in the group."""
+_MOST_RANKS = 2**20
 _WORLD = (None, "default_pg", "0")
 
 
@@ -21,10 +24,10 @@ class RankFinder:
 
     def __init__(self, job: Job) -> None:
         self._lines: dict[tuple[str, int], int] = {}
-        for event in job.events.of("watchdog_thread_ended", "watchdog_timeout", "watchdog_takes_process_down"):
+        for event in job.events.of(*NAMING_RANKS):
             rank = event.fields.get("group_rank")
             of_world = event.fields.get("pg_desc") in _WORLD and event.fields.get("pg_name") in _WORLD
-            if of_world and isinstance(rank, int):
+            if of_world and isinstance(rank, int) and 0 <= rank < _MOST_RANKS:
                 self._lines[event.line.file, event.line.number] = rank
         named: dict[tuple[str | None, int], set[int]] = {}
         for event in job.events.of("proxy_operation_failed"):

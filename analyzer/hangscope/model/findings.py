@@ -42,7 +42,10 @@ class Consequence:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A cause that a rule found: the report contract's keys, its time, what it explains, what was said beside it."""
+    """A cause that a rule found: the report contract's keys, its time, what it explains, what was said beside it.
+
+    `is_time_of_report`: the time is that of a report or dump that shows the fault, and the fault itself was earlier.
+    """
 
     cause: str
     role: Role
@@ -59,3 +62,4 @@ class Finding:
     time: float | None = None
     explains: tuple[Consequence, ...] = ()
     also_said: tuple[Evidence, ...] = ()
+    is_time_of_report: bool = False

@@ -200,6 +200,7 @@ class _Reader:
             "relation": record.relation,
             "superseded": record.superseded,
             "frames": tuple(str(frame) for frame in record.frames[-_MAX_FRAMES:]),
+            "asked_backend": record.asked_backend,
         }
         line = record.line
         key = writer_key(line)

@@ -55,6 +55,10 @@ MESSAGE_TRAILER = re.compile(
     r"Search for `|nccl\w+(?:Error|Argument|Usage|Progress)\b|Last error:|Exception raised from|This may indicate|"
     r"Please (?:check|try|make|see)|Bucket |Parameter |In addition, |If you already )"
 )
+# init_process_group("gloo", ...), init_process_group(init_method=url, backend="cpu:gloo,cuda:nccl")
+ASKED_BACKEND = re.compile(
+    r"""\binit_process_group\((?:[^()]*\bbackend\s*=\s*)?["'](?P<backend>[A-Za-z][\w:,]{1,60})["']\s*(?:[,)]|$)"""
+)
 _NOT_EXCEPTIONS = re.compile(r"^\s*(?:\w*Warning\b|nccl\w+Error\b|cuda\w+Error\b|OSError$|Last error)")
 _LIBRARY = re.compile(
     r"(?:site|dist)-packages[/\\]|^<(?:frozen|string|stdin|eval)|[/\\]lib[/\\]python3[.\d]*[/\\]|"
@@ -115,6 +119,12 @@ class ExceptionRecord:
     def in_function(self) -> str:
         """The function of the innermost frame, "" when there is no frame."""
         return self.frames[-1].function if self.frames else ""
+
+    @property
+    def asked_backend(self) -> str:
+        """The backend that a call of init_process_group in the traceback names as a literal, "" when none does."""
+        found = (ASKED_BACKEND.search(frame.code) for frame in self.frames if frame.code)
+        return next((match["backend"].lower() for match in found if match), "")
 
 
 def is_exception_line(text: str) -> re.Match[str] | None:

@@ -38,7 +38,8 @@ def tell_of_launcher(job: JobView, verdict: Finding) -> StoryStep | None:
     pids = {event.number(_SAYS[event.kind]) for event in ended}
     who = rank_words(ranks) if len(ranks) == len(pids) else count_words(len(pids), "process")
     first = ended[0]
-    delay_s = first.time - verdict.time if first.time is not None and verdict.time is not None else None
+    began = None if verdict.is_time_of_report else verdict.time
+    delay_s = first.time - began if first.time is not None and began is not None else None
     return StoryStep(
         iso_time(first.time),
         tuple(sorted(ranks)),

@@ -116,4 +116,4 @@ def _evidence(events: Sequence[Event]) -> Iterator[Evidence]:
         if wording not in seen and len(seen) < _MOST:
             seen.add(wording)
             times = f", {event.count} times" if event.count > 1 else ""
-            yield Evidence(event.line.location, event.line.raw, f"{_SPEAKERS[event.line.header]} said so{times}")
+            yield Evidence(event.line.location, event.line.raw, f"{_SPEAKERS[event.line.header]} warned{times}")

@@ -9,7 +9,7 @@ from hangscope.model import Finding, Role, StoryStep
 from hangscope.report.inputs import DiagnosisView, JobView, StuckView
 from hangscope.report.launcher_ends import tell_of_launcher
 from hangscope.report.spans import MEDIUM, count_words, rank_words
-from hangscope.report.times import delay_words, iso_time
+from hangscope.report.times import delay_words, iso_time, split_time
 
 _EVIDENCE = 2
 
@@ -63,25 +63,40 @@ def _follow(root: Finding, left: list[Finding], findings: Sequence[Finding], ste
 
 def _by_time(findings: Iterable[Finding]) -> list[Finding]:
     """Unknown times last; the sort is stable, so the diagnosis' own order breaks ties."""
-    return sorted(findings, key=lambda f: (f.time is None, f.time or 0.0))
+    return sorted(findings, key=lambda f: (_happened(f) is None, f.time or 0.0))
+
+
+def _happened(finding: Finding) -> float | None:
+    """When it happened; a report or dump that was taken later says only that it had happened by then."""
+    return None if finding.is_time_of_report else finding.time
+
+
+def _seen_words(finding: Finding) -> str:
+    clock = split_time(iso_time(finding.time))[1]
+    return f" (seen at {clock})" if finding.is_time_of_report and clock else ""
 
 
 def _finding_step(finding: Finding, remark: str = "") -> StoryStep:
     ranks = finding.ranks or finding.affected_ranks
-    text = f"{finding.title}{remark}"
-    return StoryStep(iso_time(finding.time), ranks, text, finding.evidence[:_EVIDENCE], finding.cause)
+    text = f"{finding.title}{_seen_words(finding)}{remark}"
+    return StoryStep(iso_time(_happened(finding)), ranks, text, finding.evidence[:_EVIDENCE], finding.cause)
 
 
 def _effect_step(finding: Finding, root: Finding, findings: Sequence[Finding]) -> StoryStep:
     """What a finding led to: how much later than its cause, which is named where it is not the root."""
     cause = _cause_of(finding, findings)
     delay_s = None
-    if cause is not None and cause.time is not None and finding.time is not None:
-        delay_s = finding.time - cause.time
-    text = finding.title + delay_words(delay_s, "later" if cause is root else f"after {finding.explained_by}")
+    then, now = None if cause is None else _happened(cause), _happened(finding)
+    if then is not None and now is not None:
+        delay_s = now - then
+    text = (
+        finding.title
+        + _seen_words(finding)
+        + delay_words(delay_s, "later" if cause is root else f"after {finding.explained_by}")
+    )
     ranks = finding.ranks or finding.affected_ranks
     evidence = finding.evidence[:_EVIDENCE]
-    return StoryStep(iso_time(finding.time), ranks, text, evidence, finding.cause, finding.explained_by, delay_s)
+    return StoryStep(iso_time(now), ranks, text, evidence, finding.cause, finding.explained_by, delay_s)
 
 
 def _cause_of(finding: Finding, findings: Sequence[Finding]) -> Finding | None:
