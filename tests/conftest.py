@@ -10,6 +10,15 @@ import pytest
 import score_fixtures
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keeps the tests that look at running processes on one worker: they would see each other's."""
+    if config.pluginmanager.hasplugin("xdist"):
+        for item in items:
+            if item.path.name.startswith("test_attach"):
+                item.add_marker(pytest.mark.xdist_group("attach"))
+
+
 @pytest.fixture(scope="session")
 def checkout() -> Path:
     """Root of the checkout."""

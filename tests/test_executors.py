@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,7 @@ from hangscope.parse.executors import Executor, open_executor
 from hangscope.parse.executors import batches as batches_module
 from hangscope.parse.executors import cluster as cluster_module
 from hangscope.parse.executors.batches import batches
+from hangscope.parse.executors.cluster import Cluster, LostError
 from hangscope.parse.executors.here import Here
 from hangscope.parse.executors.work import OTHER_BUILD, build, pack, work
 from hangscope.parse.source import ParsedSource
@@ -185,6 +187,27 @@ class TestTrouble:
         assert progress[-1][0] == progress[-1][1]
         assert to_dict(report) == to_dict(api.analyze(logs, jobs=1))
         assert len(report.sources) == 40
+
+    def test_work_whose_result_is_lost_with_its_worker_is_given_out_again(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        logs = many_files(tmp_path / "logs")
+        value, lost = Cluster._value, []
+
+        def lose_one(cluster: Cluster, future: Any) -> Any:  # noqa: ANN401 (as the method has it)
+            if not lost:
+                lost.append(future)
+                raise LostError("lost")
+            return value(cluster, future)
+
+        monkeypatch.setattr(Cluster, "_value", lose_one)
+        with (
+            dask_clusters.cluster(tmp_path, 1, "--no-nanny") as processes,
+            open_executor(processes.address, None) as executor,
+        ):
+            sources = read(executor, logs)
+        assert len(lost) == 1
+        assert [source.record.error for source in sources] == [None] * len(sources)
 
     def test_an_input_that_ends_every_worker_is_an_error_of_its_source(self, tmp_path: Path) -> None:
         logs = tmp_path / "logs"

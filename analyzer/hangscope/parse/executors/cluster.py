@@ -10,6 +10,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -37,6 +38,8 @@ CONNECT_S = 15
 WORKERS_S = 600
 """Seconds to wait for a first worker: those of a batch system wait for their turn."""
 _LOOK_S = 5
+_MOST_TRIES = 4
+"""So often a piece of work is given out whose result was lost with its worker."""
 
 _log = logging.getLogger(__name__)
 
@@ -108,6 +111,10 @@ def _connected(scheduler: str) -> Iterator[Client]:
         ) from error
     with client:
         yield client
+
+
+class LostError(Exception):
+    """The result of some work is nowhere any more."""
 
 
 class Cluster:
@@ -187,12 +194,28 @@ class Cluster:
         """
         function, sender = _carrier(), build()
         finished: queue.SimpleQueue[tuple[int, Future]] = queue.SimpleQueue()
-        futures = [self._client.submit(function, sender, pack(piece), pure=False) for piece in pieces]
-        for number, future in enumerate(futures):
-            future.add_done_callback(lambda done, number=number: finished.put((number, done)))
-        for _ in range(len(futures)):
+        running: dict[int, Future] = {}
+        tries = [0] * len(pieces)
+
+        def submit(number: int) -> None:
+            tries[number] += 1
+            running[number] = self._client.submit(function, sender, pack(pieces[number]), pure=False)
+            running[number].add_done_callback(lambda done: finished.put((number, done)))
+
+        for number in range(len(pieces)):
+            submit(number)
+        while running:
             number, future = self._next(finished)
-            yield number, self._value(future)
+            try:
+                value = self._value(future)
+            except LostError as error:
+                # its worker ended after the work and before the result came
+                if self._client.status != "running" or tries[number] == _MOST_TRIES:
+                    raise self._gone() from error
+                submit(number)
+                continue
+            del running[number]
+            yield number, value
             future.release()
 
     def _next(self, finished: queue.SimpleQueue[tuple[int, Future]]) -> tuple[int, Future]:
@@ -221,9 +244,11 @@ class Cluster:
         from distributed.scheduler import KilledWorker  # noqa: PLC0415
 
         if future.status in ("cancelled", "lost"):
-            raise self._gone()
+            raise LostError(future.status)
         try:
             how, data = future.result(timeout=CONNECT_S * 4)
+        except CancelledError as error:
+            raise LostError(str(error)) from error
         except KilledWorker as error:
             return ContainerError(f"every worker that tried it ended, the last one at {error.last_worker.address}")
         except (OSError, TimeoutError) as error:
