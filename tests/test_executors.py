@@ -192,7 +192,8 @@ class TestTrouble:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         logs = many_files(tmp_path / "logs")
-        value, lost = Cluster._value, []
+        value = Cluster._value
+        lost: list[Any] = []
 
         def lose_one(cluster: Cluster, future: Any) -> Any:  # noqa: ANN401 (as the method has it)
             if not lost:
