@@ -328,6 +328,8 @@ def test_what_looks_at_a_machine_says_at_which() -> None:
     assert _commands(_job(), _finding("ib-transport-error", 0.9, look)) == [both]
     told = _finding("ib-transport-error", 0.9, look, title="Error 12: no answer between node02 and 10.2.0.5")
     assert _commands(_job(), told) == ["for host in node02 10.2.0.5; do ssh $host ibstat; done"]
+    both_ends = replace(told, remedies=(Remedy("Look at the ports of both hosts.", "ibstat"),))
+    assert _commands(_job(), both_ends) == _commands(_job(), told)
 
 
 @pytest.mark.parametrize("host", ["job-worker-0", "job-master-0", "train-0-x7k2p", "train-7d4b9c6f5d-x7k2p"])

@@ -123,7 +123,7 @@ def _fill_in(remedy: Remedy, job: JobView, verdict: Finding) -> str | None:
     if not _A_PID.search(command):
         pair = _TOLD_PAIR.search(verdict.title)
         hosts = verdict.hosts or (pair.groups() if pair else hosts_of_suspects(job, verdict))
-        if not hosts or (not verdict.hosts and _ON_ALL.search(remedy.text)):
+        if not hosts or (not verdict.hosts and pair is None and _ON_ALL.search(remedy.text)):
             hosts = job.hosts
         return reach.for_finding(hosts, command) if len(hosts) == 1 else reach.for_all(hosts, command)
     pid, host = _process(job, verdict)
