@@ -330,6 +330,11 @@ def test_what_looks_at_a_machine_says_at_which() -> None:
     assert _commands(_job(), told) == ["for host in node02 10.2.0.5; do ssh $host ibstat; done"]
     both_ends = replace(told, remedies=(Remedy("Look at the ports of both hosts.", "ibstat"),))
     assert _commands(_job(), both_ends) == _commands(_job(), told)
+    listed = replace(told, remedies=(Remedy("Look.", "ibstat; show_gids"), Remedy("Do.", "ibstat; reboot")))
+    assert _commands(_job(), listed) == [
+        'for host in node02 10.2.0.5; do ssh $host "ibstat; show_gids"; done',
+        "ibstat; reboot",
+    ]
 
 
 @pytest.mark.parametrize("host", ["job-worker-0", "job-master-0", "train-0-x7k2p", "train-7d4b9c6f5d-x7k2p"])

@@ -123,7 +123,9 @@ class Reach:
 
 
 def _only_looks(command: str) -> bool:
-    return command.split(maxsplit=1)[:1] != [] and command.split(maxsplit=1)[0] in _LOOKS
+    """Every command of a list does; what stands behind a pipe only reads what comes out of it."""
+    words = [part.split(maxsplit=1)[:1] for part in command.split(";")]
+    return all(first and first[0] in _LOOKS for first in words)
 
 
 def _quote(command: str) -> str | None:
