@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import ast
 import contextlib
+import gc
 import importlib
 import importlib.util
 import os
@@ -18,6 +19,8 @@ import hangscope
 from hangscope.errors import HangscopeError, InputError
 
 _DEBUG = "HANGSCOPE_DEBUG"
+_COLLECT = (200_000, 20, 100)
+"""How many new objects, and young and middle collections, Python's collector waits for."""
 
 _WRONG = 2
 """Exit status when nothing could be analyzed, the usage was wrong, or hangscope itself failed."""
@@ -38,6 +41,8 @@ class Command(Protocol):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point of `hangscope`."""
+    # what is made while modules load and logs are read lives to the end: looking for cycles in it is for nothing
+    gc.set_threshold(*_COLLECT)
     _open_streams()
     arguments = list(sys.argv[1:] if argv is None else argv)
     parser = _parser(arguments)
