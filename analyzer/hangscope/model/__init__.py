@@ -19,6 +19,7 @@ from hangscope.model.findings import (
     Remedy,
     Role,
 )
+from hangscope.model.history import CallHistory, CallState, GroupHistory, History, Transfer
 from hangscope.model.report import (
     AttemptResult,
     CollectiveState,
@@ -42,6 +43,8 @@ from hangscope.model.stacks import (
 
 __all__ = [
     "AttemptResult",
+    "CallHistory",
+    "CallState",
     "CollectiveState",
     "ComparedValue",
     "Comparison",
@@ -51,6 +54,8 @@ __all__ = [
     "Fact",
     "Finding",
     "Frame",
+    "GroupHistory",
+    "History",
     "InferredVersion",
     "JobInfo",
     "Line",
@@ -66,5 +71,6 @@ __all__ = [
     "StackState",
     "StoryStep",
     "ThreadStack",
+    "Transfer",
     "Value",
 ]

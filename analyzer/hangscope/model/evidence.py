@@ -116,12 +116,15 @@ class Evidence:
         why: what it proves.
         rebuilt: the text was put together from the line's parsed fields (calls are kept as columns, not as lines);
             the report quotes the line itself in its place.
+        before, after: the lines around it, in their order, where the report has fetched them.
     """
 
     at: Location
     text: str
     why: str
     rebuilt: bool = False
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

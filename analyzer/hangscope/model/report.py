@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from hangscope.model.evidence import Evidence, Location
 from hangscope.model.findings import Finding
+from hangscope.model.history import History
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +230,10 @@ class AttemptResult:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Everything hangscope has to say about one job (report contract, schema_version 1)."""
+    """Everything hangscope has to say about one job (report contract, schema_version 1).
+
+    `history` is there only when it was asked for.
+    """
 
     hangscope_version: str
     job: JobInfo
@@ -245,4 +249,5 @@ class Report:
     stack_tree: tuple[StackNode, ...] = ()
     comparisons: tuple[Comparison, ...] = ()
     attempts: tuple[AttemptResult, ...] = ()
+    history: History | None = None
     schema_version: int = 1

@@ -1,0 +1,116 @@
+"""The calls of each group up to where it stopped, one row a call and one column a rank: what timelines show.
+
+A report holds it only when an output format asks for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class CallState(StrEnum):
+    """How far one rank came with one call."""
+
+    DONE = "done"
+    """It completed, or the rank went on to a later call of the group."""
+    STARTED = "started"
+    """It runs on the GPU, and is not known to have completed."""
+    WAITING = "waiting"
+    """The rank made the call, and nothing shows that it started or completed."""
+    DIFFERS = "differs"
+    """The rank called something else at this place."""
+    MISSING = "missing"
+    """The rank left evidence and did not make the call."""
+    UNKNOWN = ""
+    """There is no evidence of the rank, or none that reaches back so far."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallHistory:
+    """One collective call of one group.
+
+    Attributes:
+        seq: its number in the group, as the source counts.
+        op: in PyTorch's spelling.
+        size: count and type in words ("4096 float32"), or "".
+        where: line of the job's own code that made it, or "".
+        states: of each rank of the group, in the order of `GroupHistory.ranks`.
+        started: when each rank made the call, seconds as in `Line.time`, None where unknown; () when none is known.
+        ended: the same of its end.
+        differing: rank -> what it called instead.
+    """
+
+    seq: int
+    op: str
+    size: str
+    where: str
+    states: tuple[CallState, ...]
+    started: tuple[float | None, ...] = ()
+    ended: tuple[float | None, ...] = ()
+    differing: Mapping[int, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupHistory:
+    """The last calls of one process group or communicator.
+
+    Attributes:
+        group: its name, as in `CollectiveState.group`.
+        description: what the job calls it, or "".
+        size: its number of ranks, None when unknown.
+        ranks: the global ranks known to be in it, ascending.
+        left_out: how many earlier calls are not in `calls`.
+        calls: in order of seq.
+    """
+
+    group: str
+    description: str
+    size: int | None
+    ranks: tuple[int, ...]
+    left_out: int
+    calls: tuple[CallHistory, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """One send or receive.
+
+    Attributes:
+        rank, peer: global ranks; peer is None when unknown.
+        op: "send" or "recv".
+        group: as in `GroupHistory`.
+        seq: its number among the transfers of this rank, peer and direction, as the source counts.
+        size, where: as in `CallHistory`.
+        state: DONE, STARTED or WAITING.
+        started, ended: seconds as in `Line.time`, or None.
+    """
+
+    rank: int
+    peer: int | None
+    op: str
+    group: str
+    seq: int
+    size: str
+    where: str
+    state: CallState
+    started: float | None = None
+    ended: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """What the ranks called last.
+
+    Attributes:
+        source: "calls" (NCCL's call lines) or "recorder" (flight recorders).
+        groups: those that are stuck first, then by name.
+        transfers: by rank, in the order in which each rank made them.
+        left_out: how many groups are not shown.
+    """
+
+    source: str
+    groups: tuple[GroupHistory, ...]
+    transfers: tuple[Transfer, ...] = ()
+    left_out: int = 0
