@@ -9,13 +9,12 @@ from rich.text import Text
 
 from hangscope.diagnose.catalogue import INSUFFICIENT_EVIDENCE, NO_FAULT_FOUND
 from hangscope.model import CollectiveState, Evidence, Finding, Report, StoryStep
+from hangscope.report.answers import day_words, job_words, part_words, proof_word
 from hangscope.report.printable import one_line
 from hangscope.report.spans import confidence_word, count_words, fold_numbers, rank_words, size_words
 from hangscope.report.story import says_nothing
 from hangscope.report.terminal.screen import Screen, columns
-from hangscope.report.terminal.summary import proof_word
 from hangscope.report.times import split_time
-from hangscope.sources.stamps import REFERENCE_YEAR
 
 _COLLECTIVES = 4
 _EVIDENCE = 6
@@ -58,7 +57,7 @@ def show_story(screen: Screen, report: Report) -> None:
     most = len(steps) if screen.options.verbose else _STEPS
     dates = {split_time(step.time)[0] for step in steps if step.time}
     one_day = len(dates) == 1
-    screen.heading("How it went" + (f", {_day(next(iter(dates)))} (clock of the logs)" if one_day else ""))
+    screen.heading("How it went" + (f", {day_words(next(iter(dates)))} (clock of the logs)" if one_day else ""))
     start = next((step.time for step in steps if step.time), None)
     table = columns(None, None) if start else columns(2, None, gap=1)
     for number, step in enumerate(steps[:most], 1):
@@ -81,7 +80,7 @@ def show_other_findings(screen: Screen, report: Report) -> None:
     screen.heading("Also found")
     most = len(others) if screen.options.verbose else _FINDINGS
     for finding in others[:most]:
-        line = Text.assemble((one_line(finding.cause), "bold"), f" ({_part(finding)}): {one_line(finding.title)}")
+        line = Text.assemble((one_line(finding.cause), "bold"), f" ({part_words(finding)}): {one_line(finding.title)}")
         line.overflow = "fold"
         row = columns(1, None, gap=1)
         row.add_row(Text("-"), line)
@@ -111,7 +110,7 @@ def show_sources(screen: Screen, report: Report) -> None:
     screen.heading("Read")
     amount = f"{count_words(sum(s.lines for s in read), 'line')}, {size_words(sum(s.bytes for s in read))}"
     screen.prose(f"{count_words(len(read), 'file')}, {amount}", indent=1)
-    if words := _job_words(report):
+    if words := job_words(report.job):
         screen.prose(words, indent=1)
     if strange:
         total = sum(source.unrecognized for source in strange)
@@ -204,30 +203,3 @@ def _best_lines(evidence: Sequence[Evidence], most: int) -> list[Evidence]:
 def _show_rest(screen: Screen, left: int, noun: str, indent: int = 1) -> None:
     if left > 0:
         screen.prose(f"and {count_words(left, noun)} (--verbose shows all)", indent=indent, style="dim")
-
-
-def _part(finding: Finding) -> str:
-    return f"explained by {finding.explained_by}" if finding.explained_by else str(finding.role)
-
-
-def _job_words(report: Report) -> str:
-    words = []
-    for name, version, inferred in (
-        ("torch", report.job.torch_version, report.job.inferred.get("torch")),
-        ("NCCL", report.job.nccl_version, report.job.inferred.get("nccl")),
-        ("CUDA", report.job.cuda_version, None),
-        ("driver", report.job.driver_version, None),
-    ):
-        if version:
-            words.append(f"{name} {version if isinstance(version, str) else ' and '.join(version)}")
-        elif inferred:
-            words.append(f"{name} {inferred.text} (inferred from {inferred.by})")
-    if report.job.launcher:
-        words.append(f"started by {report.job.launcher}")
-    return ", ".join(words)
-
-
-def _day(date: str) -> str:
-    """A date; without its year where the logs name none (then it is the sources layer's reference year)."""
-    year, _, rest = date.partition("-")
-    return f"{rest}, year unknown" if year == str(REFERENCE_YEAR) else date

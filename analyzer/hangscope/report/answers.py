@@ -1,0 +1,116 @@
+"""Answers the first questions in words, the same in every format: what it is, who, where, with which versions."""
+
+from __future__ import annotations
+
+from hangscope.diagnose.catalogue import INSUFFICIENT_EVIDENCE, NO_FAULT_FOUND
+from hangscope.model import Finding, JobInfo, Report, Role
+from hangscope.report.printable import one_line
+from hangscope.report.spans import confidence_word, count_words, fold_hosts, rank_words
+from hangscope.sources.stamps import REFERENCE_YEAR
+
+FAULT, UNSURE, GOOD = "fault", "unsure", "good"
+"""What kind of answer a verdict is."""
+
+_PLACES = 3
+
+
+def tone(verdict: Finding) -> str:
+    """Whether a verdict names a fault, is not sure of one, or says that all is well."""
+    if verdict.cause == NO_FAULT_FOUND:
+        return GOOD
+    return UNSURE if verdict.cause == INSUFFICIENT_EVIDENCE or verdict.role is Role.SYMPTOM else FAULT
+
+
+def headline(verdict: Finding) -> str:
+    """What stands above the verdict's title: how much it is worth."""
+    if verdict.cause == NO_FAULT_FOUND:
+        return "NO FAULT FOUND"
+    if verdict.cause == INSUFFICIENT_EVIDENCE:
+        return "NOT ENOUGH EVIDENCE"
+    if verdict.role is Role.SYMPTOM:
+        return "A SYMPTOM ONLY: its cause is not in this evidence"
+    return {"high": "ROOT CAUSE", "medium": "LIKELY CAUSE", "low": "BEST GUESS"}[confidence_word(verdict.confidence)]
+
+
+def steps_title(verdict: Finding) -> str:
+    """How the next steps are headed."""
+    if verdict.cause == NO_FAULT_FOUND:
+        return "If it hangs again"
+    return "What to collect" if verdict.cause == INSUFFICIENT_EVIDENCE else "What to do now"
+
+
+def proof_word(verdict: Finding) -> str:
+    """How the lines are headed that a verdict cites; of one that knows no reason they prove nothing."""
+    return "Seen" if verdict.cause == INSUFFICIENT_EVIDENCE else "Proof"
+
+
+def confidence_words(finding: Finding) -> str:
+    """``high 0.93``."""
+    return f"{confidence_word(finding.confidence)} {finding.confidence:.2f}"
+
+
+def part_words(finding: Finding) -> str:
+    """What part a finding plays: its role, or the cause that explains it."""
+    return f"explained by {finding.explained_by}" if finding.explained_by else str(finding.role)
+
+
+def who_lines(report: Report) -> list[str]:
+    """Who is at fault, and on a line of its own who suffers from it."""
+    verdict = report.verdict
+    culprit = next((state for state in report.ranks if verdict.ranks == (state.rank,)), None)
+    words = rank_words(verdict.ranks, most=60) if verdict.ranks else ""
+    hosts = set(verdict.hosts)
+    if culprit is not None:
+        known = [
+            *([one_line(culprit.host)] if culprit.host else []),
+            *([f"GPU {one_line(culprit.gpu)}"] if culprit.gpu is not None else []),
+            *([f"pid {culprit.pid}"] if culprit.pid is not None else []),
+        ]
+        words += f" ({', '.join(known)})" if known else ""
+        hosts -= {culprit.host or ""}
+    if hosts:
+        words += (" on " if words else "host ") + one_line(fold_hosts(hosts))
+    lines = [words] if words else []
+    if verdict.affected_ranks and verdict.cause != NO_FAULT_FOUND:
+        count = len(verdict.affected_ranks)
+        numbers = rank_words(verdict.affected_ranks, most=60).partition(" ")[2]
+        verb = "suffers" if count == 1 else "suffer"
+        why = "from it" if words else "and who is at fault is not known"
+        lines.append(f"{count_words(count, 'rank')} {verb} {why}: {numbers}")
+    return lines
+
+
+def where_lines(report: Report) -> list[str]:
+    """The lines of the job's own code where those at fault are, where most of them are first."""
+    places: dict[str, list[int]] = {}
+    for state in report.ranks:
+        if state.where and state.rank in report.verdict.ranks:
+            places.setdefault(one_line(state.where), []).append(state.rank)
+    if len(places) <= 1:
+        return list(places)
+    most_first = sorted(places.items(), key=lambda item: (-len(item[1]), item[0]))[:_PLACES]
+    return [f"{place} ({rank_words(ranks, most=30)})" for place, ranks in most_first]
+
+
+def job_words(job: JobInfo) -> str:
+    """``torch 2.8.0, NCCL 2.27.3, started by torchrun``."""
+    words = []
+    for name, version, inferred in (
+        ("torch", job.torch_version, job.inferred.get("torch")),
+        ("NCCL", job.nccl_version, job.inferred.get("nccl")),
+        ("CUDA", job.cuda_version, None),
+        ("driver", job.driver_version, None),
+    ):
+        if version:
+            words.append(f"{name} {version if isinstance(version, str) else ' and '.join(version)}")
+        elif inferred:
+            words.append(f"{name} {inferred.text} (inferred from {inferred.by})")
+    if job.launcher:
+        words.append(f"started by {job.launcher}")
+    return ", ".join(words)
+
+
+def day_words(date: str) -> str:
+    """A date; without its year where the logs name none (then it is the sources layer's reference year)."""
+    year, _, rest = date.partition("-")
+    return f"{rest}, year unknown" if year == str(REFERENCE_YEAR) else date
