@@ -9,11 +9,13 @@ import numpy as np
 from hangscope.tables.pieces import PIECE_ROWS, joined
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     import numpy.typing as npt
 
     from hangscope.align.calls import CallPart, CallTable
+    from hangscope.align.groups import Communicator
+    from hangscope.align.process import Process
     from hangscope.tables.pieces import Piece
 
     Column = npt.NDArray[np.generic]
@@ -34,12 +36,12 @@ _LANES = 1 << 40
 def build_pieces(table: CallTable, most_rows: int = PIECE_ROWS) -> Iterator[Piece]:
     """One row a call, in the order of the inputs and their lines, in pieces of about so many rows.
 
-    Columns: file, line, op, op_count, count, dtype, redop, root, comm, nranks, time, process, member, p2p, signature,
-    seq (`hangscope.tables.SCHEMA`). seq is the number of the call on its communicator object, from 0; sends and
+    Columns: those of `calls` in `hangscope.tables.SCHEMA`. seq is the number of the call on its communicator object, from 0; sends and
     receives are numbered for each peer and direction.
     """
     ops = sorted({op for part in table.parts for op in part.columns.ops})
-    names = {"op": ops, "file": [part.file for part in table.parts]}
+    who = _Who(table.processes, table.members)
+    names = {"op": ops, "file": [part.file for part in table.parts], "host": who.hosts, "group": who.groups}
     code = {op: number for number, op in enumerate(ops)}
     made: dict[int, int] = {}
     held: list[dict[str, Column]] = []
@@ -47,6 +49,7 @@ def build_pieces(table: CallTable, most_rows: int = PIECE_ROWS) -> Iterator[Piec
     for number, part in enumerate(table.parts):
         for start in range(0, len(part.columns), most_rows):
             columns = _part(part, code, number, slice(start, start + most_rows))
+            columns |= who.columns(columns["process"], columns["member"])
             columns["seq"] = _numbered(columns, len(ops), made)
             held.append(columns)
             rows += len(columns["line"])
@@ -55,6 +58,31 @@ def build_pieces(table: CallTable, most_rows: int = PIECE_ROWS) -> Iterator[Piec
                 held, rows = [], 0
     if held:
         yield joined(held, names)
+
+
+class _Who:
+    """Who made each call, in the words of the other tables."""
+
+    def __init__(self, processes: Sequence[Process], members: Sequence[Communicator]) -> None:
+        self.hosts = sorted({process.host for process in processes if process.host})
+        self.groups = sorted({member.group.name for member in members if member.group is not None})
+        self._rank = np.array([-1 if process.rank is None else process.rank for process in processes], dtype=np.int64)
+        self._host = _codes(self.hosts, [process.host for process in processes])
+        self._group = _codes(self.groups, [None if one.group is None else one.group.name for one in members])
+
+    def columns(self, process: Column, member: Column) -> dict[str, Column]:
+        """Rank, host and group of each row, by the indexes of its process and communicator object."""
+        rank = self._rank[process]
+        return {
+            "rank": np.ma.masked_array(rank, rank < 0),
+            "host": self._host[process],
+            "group": self._group[member],
+        }
+
+
+def _codes(names: Sequence[str], values: Sequence[str | None]) -> Column:
+    code = {name: number for number, name in enumerate(names)}
+    return np.array([-1 if value is None else code.get(value, -1) for value in values], dtype=np.int32)
 
 
 def _numbered(columns: dict[str, Column], ops: int, made: dict[int, int]) -> Column:

@@ -17,7 +17,7 @@ PIECE_ROWS = 1 << 18
 
 @dataclass(frozen=True, slots=True)
 class Coded:
-    """A column of few distinct texts: a number for each row, and what the numbers stand for."""
+    """A column of few distinct texts: a number for each row, and what the numbers stand for; -1 is unknown."""
 
     codes: npt.NDArray[np.int32]
     names: Sequence[str]

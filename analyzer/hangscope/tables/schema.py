@@ -14,17 +14,30 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table: its pandas dtype, and what it means (with its unit)."""
+    """A column of a table.
+
+    Attributes:
+        name: of the column.
+        dtype: its pandas dtype.
+        said: what it means, with its unit, unless it is a moment.
+        moment: a point in time: seconds since 1970 here, and a timestamp in notebooks.
+    """
 
     name: str
     dtype: str
-    about: str
+    said: str
+    moment: bool = False
+
+    @property
+    def about(self) -> str:
+        """What it means, with its unit."""
+        return f"{self.said}: seconds since 1970, NaN when unknown" if self.moment else self.said
 
 
 _WHERE = (
     Column("file", "str", "input, as the report names it"),
     Column("line", "Int64", "1-based line number"),
-    Column("time", "float64", "seconds since 1970 as if the printed time were UTC; NaN when the line has none"),
+    Column("time", "float64", "when it was printed, as if the printed time were UTC", moment=True),
     Column("host", "str", "host of the process that wrote the line"),
     Column("pid", "Int64", "its process id"),
     Column("rank", "Int64", "its global rank"),
@@ -63,8 +76,11 @@ SCHEMA: dict[str, tuple[Column, ...]] = {
     "calls": (
         Column("file", "category", "input, as the report names it"),
         Column("line", "int32", "1-based line number"),
-        Column("time", "float64", "seconds, NaN when the line has no time"),
-        Column("process", "int64", "index of the process in job.processes"),
+        Column("time", "float64", "when it was printed, as if the printed time were UTC", moment=True),
+        Column("host", "category", "host of the process that made the call"),
+        Column("rank", "Int64", "its global rank"),
+        Column("group", "category", "name of the group of communicator objects"),
+        Column("process", "int64", "index of the process, as in the table of processes"),
         Column("member", "int64", "index of the communicator object"),
         Column(
             "seq",
@@ -85,7 +101,7 @@ SCHEMA: dict[str, tuple[Column, ...]] = {
     "recorded_calls": (
         Column("file", "str", "dump of a flight recorder, as the report names it"),
         Column("line", "Int64", "1-based line number in a dump of several lines"),
-        Column("time", "float64", "seconds since 1970 at which the call was made, NaN when unknown"),
+        Column("time", "float64", "when the call was made", moment=True),
         Column("rank", "Int64", "global rank of the process"),
         Column("group", "str", "torch's name of the process group"),
         Column("group_description", "str", "what the job calls it"),
@@ -96,15 +112,15 @@ SCHEMA: dict[str, tuple[Column, ...]] = {
         Column("where", "str", "innermost line of the job's own code"),
     ),
     "processes": (
-        Column("process", "Int64", "its index in job.processes, to which `process` of the calls refers"),
+        Column("process", "Int64", "its number, to which `process` of the calls refers"),
         Column("rank", "Int64", "global rank"),
         Column("rank_source", "str", "what tells the rank"),
         Column("local_rank", "Int64", "index on its host"),
         Column("host", "str", "its host"),
         Column("pid", "Int64", "its process id"),
         Column("gpu", "str", "CUDA device, with its bus id where that is known"),
-        Column("first_time", "float64", "seconds, of its first line with a time"),
-        Column("last_time", "float64", "seconds, of its last line with a time"),
+        Column("first_time", "float64", "when it printed its first line with a time", moment=True),
+        Column("last_time", "float64", "when it printed its last line with a time", moment=True),
         Column("lines", "Int64", "lines it wrote"),
     ),
     "communicators": (

@@ -55,7 +55,8 @@ def _array(column: Any, of: Any) -> Any:  # noqa: ANN401
     """A column of a piece."""
     pa, _ = import_arrow()
     if isinstance(column, Coded):
-        found = pa.DictionaryArray.from_arrays(pa.array(column.codes), _column(column.names, pa.string()))
+        codes = pa.array(column.codes, mask=column.codes < 0)
+        found = pa.DictionaryArray.from_arrays(codes, _column(column.names, pa.string()))
         return found if pa.types.is_dictionary(of) else found.dictionary_decode()
     mask = getattr(column, "mask", None)
     return pa.array(getattr(column, "data", column) if mask is not None else column, of, mask=mask, from_pandas=True)
