@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import bisect
-from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections import Counter
 
 import numpy as np
-import numpy.typing as npt
 
-from hangscope.align.calls import OPS, Call, CallPart, CallTable
+from hangscope.align.calls import OPS, Call, CallTable
 from hangscope.align.collectives import Parting, StuckCall
 from hangscope.align.groups import Communicator, Group
+from hangscope.align.member_rows import NO_ROWS, MemberRows, Rows
 from hangscope.align.numbering import Ints
 from hangscope.model import Evidence
 
-Rows = npt.NDArray[np.int32]
-"""Numbers of rows of the table of calls, ascending."""
 _LOOK_AHEAD = 8
 
 
@@ -40,97 +36,15 @@ def find_stuck_calls(
     return stuck
 
 
-_NONE: Rows = np.empty(0, dtype=np.int32)
-
-
-def _joined(parts: list[Rows] | None) -> Rows:
-    """Rows of several inputs as one; the list keeps them so."""
-    if not parts:
-        return _NONE
-    if len(parts) > 1:
-        parts[:] = [np.concatenate(parts)]
-    return parts[0]
-
-
 class _Finder:
     def __init__(self, table: CallTable, lost_tails: frozenset[str], turned: frozenset[str]) -> None:
         self._table = table
         self._lost = lost_tails
-        self._turned = turned
-        self._rows: dict[int, list[Rows]] = defaultdict(list)
-        self._transfers: dict[int, list[Rows]] = defaultdict(list)
-        self._first_count: dict[int, int] = {}
-        self._callers: set[int] = set()
-        for part, start in zip(table.parts, table.starts, strict=False):
-            self._add(part, start)
-
-    def _add(self, part: CallPart, start: int) -> None:
-        """Sorts the rows of one input by member."""
-        shapes, members = part.shapes(), part.members
-        self._callers |= {id(self._table.processes[owner]) for owner in part.owners.tolist() if owner >= 0}
-        p2p = part.p2p[shapes] if part.p2p.any() else np.zeros(len(shapes), dtype=np.bool_)
-        for found, rows in ((self._rows, np.flatnonzero(~p2p)), (self._transfers, np.flatnonzero(p2p))):
-            mine = members[rows]
-            # numbers of two bytes are sorted by counting them
-            small = mine.astype(np.uint16) if mine.max(initial=0) < 1 << 16 else mine
-            order = rows[np.argsort(small, kind="stable")].astype(np.int32)
-            bounds = np.cumsum(np.bincount(mine, minlength=len(self._table.members))).tolist()
-            for number, (low, high) in enumerate(zip([0, *bounds], bounds, strict=False)):
-                if low < high:
-                    found[id(self._table.members[number])].append(order[low:high] + np.int32(start))
-        first = np.full(len(self._table.members), -1, dtype=np.int64)
-        first[members[::-1]] = np.arange(len(members) - 1, -1, -1)
-        for number in np.flatnonzero(first >= 0).tolist():
-            self._first_count.setdefault(id(self._table.members[number]), part.columns.op_count[int(first[number])])
-
-    def _calls_of(self, member: Communicator) -> Rows:
-        """The rows of a member's collectives, in order."""
-        return _joined(self._rows.get(id(member)))
-
-    def _signatures(self, rows: Rows) -> Ints:
-        """What each of these calls agrees with, as a number."""
-        found = np.empty(len(rows), dtype=np.int64)
-        for part, low, high, places in self._in_parts(rows):
-            found[low:high] = part.signatures[part.shapes()[places]]
-        return found
-
-    def _in_parts(self, rows: Rows) -> Iterator[tuple[CallPart, int, int, Rows]]:
-        """Where ascending rows lie: the part, which of the rows (from, to), and their places in it."""
-        if not len(rows):
-            return
-        starts = self._table.starts
-        first = bisect.bisect_right(starts, int(rows[0])) - 1
-        last = bisect.bisect_right(starts, int(rows[-1])) - 1
-        for number in range(first, last + 1):
-            low, high = np.searchsorted(rows, (starts[number], starts[number + 1])).tolist()
-            if low < high:
-                yield self._table.parts[number], low, high, rows[low:high] - starts[number]
-
-    def _from_the_start(self, group: Group) -> list[Communicator]:
-        """The members whose first call is known to be their first; calls of the others cannot be numbered.
-
-        Where no init line stands at all (NCCL_DEBUG_SUBSYS=COLL), a teardown line shows that init lines are printed
-        and lost, and so does a first opCount above 0: it begins at 0 in every version.
-        """
-        members = [m for m in group.members if self._turned.isdisjoint(m.process.files)]
-        begun = [m for m in members if m.start is not None or m.complete is not None]
-        if begun:
-            return begun
-        lost = any(m.ended is not None or self._first_count.get(id(m), 0) > 0 for m in members)
-        return [] if lost else members
-
-    def _ranked(self, group: Group) -> dict[int, Communicator]:
-        """Global rank -> member. A member without a call counts only when its process shows NCCL's INFO lines."""
-        members = {}
-        for member in self._from_the_start(group):
-            rank = member.process.rank
-            if rank is not None and (id(member.process) in self._callers or member.complete is not None):
-                members[rank] = member
-        return members
+        self._rows = MemberRows(table, turned)
 
     def parting(self, group: Group) -> StuckCall | None:
-        members = self._ranked(group)
-        calls = {rank: self._calls_of(m) for rank, m in members.items()}
+        members = self._rows.ranked(group)
+        calls = {rank: self._rows.collectives(m) for rank, m in members.items()}
         if len(calls) < 2 or not any(len(rows) for rows in calls.values()):
             return None
         longest = max(len(rows) for rows in calls.values())
@@ -152,13 +66,13 @@ class _Finder:
         Where any two differ, one of them differs from the rank that made most calls.
         """
         longest = max(calls, key=len)
-        reference = self._signatures(longest)
+        reference = self._rows.signatures(longest)
         first = len(reference)
         for rows in calls:
             if rows is longest:
                 continue
             most = min(len(rows), first)
-            found = np.flatnonzero(self._signatures(rows[:most]) != reference[:most])
+            found = np.flatnonzero(self._rows.signatures(rows[:most]) != reference[:most])
             if len(found):
                 first = int(found[0])
         return first if first < len(reference) else None
@@ -199,7 +113,7 @@ class _Finder:
 
     def _mismatch(self, group: Group, calls: dict[int, Rows], seq: int) -> StuckCall:
         present = {rank: rows for rank, rows in calls.items() if len(rows) > seq}
-        signatures = {rank: int(self._signatures(rows[seq : seq + 1])[0]) for rank, rows in present.items()}
+        signatures = {rank: int(self._rows.signatures(rows[seq : seq + 1])[0]) for rank, rows in present.items()}
         votes = Counter(signatures.values())
         top = max(votes.values())
         leaders = [s for s, n in votes.items() if n == top]
@@ -238,7 +152,7 @@ class _Finder:
 
     def _twins(self, rows: Rows, seq: int) -> list[Evidence]:
         """The first call just like the one left out: which of several equal calls was left out, lines cannot tell."""
-        signature = self._signatures(rows)
+        signature = self._rows.signatures(rows)
         first = int(np.flatnonzero(signature == signature[seq])[0])
         return [self._call(rows, first).evidence(f"call {first} is the same as call {seq}")] if first < seq else []
 
@@ -263,7 +177,7 @@ class _Finder:
         return (Parting.SIZE if same else Parting.OPERATION), odd
 
     def _longest(self, calls: dict[int, Rows], ranks: tuple[int, ...]) -> Ints:
-        return self._signatures(max((calls[rank] for rank in ranks), key=len))
+        return self._rows.signatures(max((calls[rank] for rank in ranks), key=len))
 
     def _continues(self, one: Ints, at: int, whole: Ints, start: int) -> bool:
         """Whether `one` from `at` on is what `whole` does a few calls after `start` (so `one` left these calls out)."""
@@ -282,31 +196,22 @@ class _Finder:
 
     def unmatched(self, group: Group) -> list[StuckCall]:
         """Pairs of a group in which one side made more sends (or receives) than the other made receives (sends)."""
-        members = {m.group_rank if m.group_rank is not None else m.process.rank: m for m in self._from_the_start(group)}
+        members = {
+            m.group_rank if m.group_rank is not None else m.process.rank: m for m in self._rows.from_the_start(group)
+        }
         lanes: dict[tuple[int, int, str], Rows] = {}
         for me, member in members.items():
             if me is not None:
-                lanes.update(self._lanes(me, _joined(self._transfers.get(id(member)))))
+                lanes.update(self._rows.lanes(me, self._rows.transfers(member)))
         found = []
         for sender, receiver in sorted({(s, r) for s, r, _ in lanes}):
-            sends, receives = lanes.get((sender, receiver, "Send"), _NONE), lanes.get((sender, receiver, "Recv"), _NONE)
+            sends, receives = (
+                lanes.get((sender, receiver, "Send"), NO_ROWS),
+                lanes.get((sender, receiver, "Recv"), NO_ROWS),
+            )
             if len(sends) != len(receives) and sender in members and receiver in members:
                 found.append(self._pair(group, members[sender], members[receiver], sends, receives))
         return [call for call in found if call is not None]
-
-    def _lanes(self, me: int, rows: Rows) -> dict[tuple[int, int, str], Rows]:
-        """The sends and receives of one rank: (sender, receiver, operation) -> rows."""
-        found: dict[tuple[int, int, str], list[Rows]] = defaultdict(list)
-        for part, low, high, places in self._in_parts(rows):
-            shapes = part.shapes()[places]
-            columns = part.columns
-            by_lane: dict[tuple[int, str], list[int]] = defaultdict(list)
-            for code in np.unique(shapes).tolist():
-                by_lane[columns.shapes[code].root, columns.ops[columns.shapes[code].op]].append(code)
-            for (peer, op), codes in by_lane.items():
-                pair = (me, peer) if op == "Send" else (peer, me)
-                found[*pair, op].append(rows[low:high][np.isin(shapes, codes)])
-        return {lane: _joined(parts) for lane, parts in found.items()}
 
     def _pair(
         self, group: Group, sender: Communicator, receiver: Communicator, sends: Rows, receives: Rows
