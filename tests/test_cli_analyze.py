@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TextIO
 
 import pytest
 
@@ -18,6 +18,8 @@ import report_samples
 from hangscope.cli.main import main
 from hangscope.errors import InputError
 from hangscope.model import Report, SourceRecord
+from hangscope.report.formats import format_names, load_format
+from hangscope.report.options import RenderOptions
 
 Analysis = Callable[[Report | Exception], dict[str, Any]]
 
@@ -201,3 +203,87 @@ def test_quiet_says_on_standard_error_what_it_could_not_read(
     )
     assert main(["analyze", "logs", "--quiet"]) == 0
     assert "hangscope: left out nosuch: no such file or folder\n" in capsys.readouterr().err
+
+
+def _files_of(folder: Path) -> set[str]:
+    return {file.name for file in folder.iterdir()}
+
+
+def test_out_writes_a_file_for_each_format_and_shows_the_text(
+    analysis: Analysis, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    analysis(report_samples.out_of_memory())
+    folder = tmp_path / "new" / "reports"
+    asked = ["analyze", "logs", "--width", "90", "--out", str(folder), "--format", "json, text", "--format", "json"]
+    assert main(asked) == 0
+    streams = capsys.readouterr()
+    assert _files_of(folder) == {"report.json", "report.txt"}
+    assert json.loads((folder / "report.json").read_text(encoding="utf-8"))["verdict"]["cause"] == "gpu-out-of-memory"
+    assert (folder / "report.txt").read_text(encoding="utf-8") == streams.out
+    assert streams.err == "".join(f"hangscope: wrote {folder / name}\n" for name in ("report.json", "report.txt"))
+
+
+def test_out_alone_writes_every_format(analysis: Analysis, tmp_path: Path) -> None:
+    analysis(report_samples.out_of_memory())
+    assert main(["analyze", "logs", "--out", str(tmp_path), "--quiet"]) == 0
+    assert _files_of(tmp_path) == {load_format(name).FILE for name in format_names()}
+
+
+def test_no_two_formats_write_the_same_file() -> None:
+    files = [load_format(name).FILE for name in format_names()]
+    assert len(set(files)) == len(files)
+
+
+def test_out_with_quiet_prints_the_verdict_and_writes_the_whole_report(
+    analysis: Analysis, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    analysis(report_samples.out_of_memory())
+    main(["analyze", "logs", "--out", str(tmp_path), "--format", "text", "--quiet"])
+    assert capsys.readouterr().out.count("\n") == 1
+    assert "ROOT CAUSE" in (tmp_path / "report.txt").read_text(encoding="utf-8")
+
+
+def test_files_are_for_no_terminal(analysis: Analysis, tmp_path: Path) -> None:
+    analysis(report_samples.out_of_memory())
+    main(["analyze", "logs", "--out", str(tmp_path), "--format", "text", "--color", "always"])
+    assert "\x1b" not in (tmp_path / "report.txt").read_text(encoding="utf-8")
+
+
+def test_several_formats_without_a_folder_are_wrong_usage(
+    analysis: Analysis, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = analysis(report_samples.out_of_memory())
+    assert main(["analyze", "logs", "--format", "json,text"]) == 2
+    streams = capsys.readouterr()
+    assert (streams.out, asked) == ("", {})
+    assert streams.err == (
+        "hangscope: several formats do not fit into one output\nAdd --out DIR: each gets a file there.\n"
+    )
+
+
+@pytest.mark.parametrize("place", ["file", "file/below"])
+def test_a_folder_that_cannot_be_one_is_told_before_the_work(
+    analysis: Analysis, tmp_path: Path, capsys: pytest.CaptureFixture[str], place: str
+) -> None:
+    asked = analysis(report_samples.out_of_memory())
+    (tmp_path / "file").write_text("mine", encoding="utf-8")
+    assert main(["analyze", "logs", "--out", str(tmp_path / place)]) == 2
+    assert asked == {}
+    assert "is no folder" in capsys.readouterr().err
+    assert (tmp_path / "file").read_text(encoding="utf-8") == "mine"
+
+
+def test_a_report_that_fails_half_way_leaves_the_old_one(
+    analysis: Analysis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def render(report: Report, stream: TextIO, options: RenderOptions) -> None:  # noqa: ARG001 (a format's signature)
+        stream.write("half of it")
+        raise OSError(28, "No space left on device")
+
+    analysis(report_samples.out_of_memory())
+    (tmp_path / "report.json").write_text("old", encoding="utf-8")
+    monkeypatch.setattr(load_format("json"), "render", render)
+    assert main(["analyze", "logs", "--out", str(tmp_path), "--format", "json"]) == 2
+    assert f"{tmp_path / 'report.json'} cannot be written: No space left on device" in capsys.readouterr().err
+    assert _files_of(tmp_path) == {"report.json"}
+    assert (tmp_path / "report.json").read_text(encoding="utf-8") == "old"

@@ -22,6 +22,10 @@ class InputError(HangscopeError):
     """An input cannot be had at all: no such path, or nothing readable below it."""
 
 
+class UsageError(HangscopeError):
+    """The options of a command do not fit each other."""
+
+
 class GrammarError(HangscopeError):
     """A grammar file is wrong; the message names the file and the line."""
 

@@ -9,9 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hangscope.cli._output import add_output_arguments, positive, render_options
+from hangscope.cli._output import add_output_arguments, open_output, positive
 from hangscope.errors import InputError
-from hangscope.report.formats import load_format
 from hangscope.report.printable import one_line
 
 if TYPE_CHECKING:
@@ -54,8 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Analyze, render, and say by the exit status what --exit-code asks for."""
-    # Before the work: a format that cannot be loaded should not cost a wait.
-    output = load_format(args.format)
+    output = open_output(args)
     from hangscope.api import analyze
 
     _log_to_stderr(verbose=args.verbose)
@@ -71,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     _check_readable(report)
     if args.quiet:
         _say_what_is_left_out(report)
-    output.render(report, sys.stdout, render_options(args))
+    output.show(report)
     found = report.verdict.cause != "no-fault-found"
     return 1 if args.exit_code and found else 0
 

@@ -9,8 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hangscope.cli._output import add_output_arguments, positive, render_options
-from hangscope.report.formats import load_format
+from hangscope.cli._output import add_output_arguments, open_output, positive
 from hangscope.report.printable import one_line
 
 if TYPE_CHECKING:
@@ -45,11 +44,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "-o",
-        "--output",
+        "--bundle",
+        dest="output",
         type=Path,
         metavar="DIR",
         help="folder to write the bundle to, new or empty (default: hangscope-attach-HOST-TIME)",
     )
+    # what the option was called before reports had a folder, too (--out)
+    parser.add_argument("--output", type=Path, default=argparse.SUPPRESS, help=argparse.SUPPRESS)
     parser.add_argument("--archive", action="store_true", help="also pack the bundle into DIR.tar.gz")
     parser.add_argument(
         "--interval", type=_seconds, default=5.0, metavar="S", help="seconds between the two looks (default: 5)"
@@ -73,7 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Attach, render, and say by the exit status what --exit-code asks for."""
-    output = load_format(args.format)
+    output = open_output(args)
     from hangscope.api import attach
 
     with _progress() as say:
@@ -87,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
             watch_s=args.watch,
             archive=args.archive,
             rules=tuple(args.rules),
-            several=args.format == "text",
+            several=output.folder is not None or args.format in (None, ["text"]),
             say=say,
         )
     if attached is None:
@@ -99,7 +101,7 @@ def run(args: argparse.Namespace) -> int:
             where = sys.stderr if args.quiet else sys.stdout
             gap = "\n" if number > 1 and not args.quiet else ""
             print(f"{gap}Job {number} of {len(attached.jobs)} on this host: {one_line(name)}", file=where, flush=True)
-        output.render(report, sys.stdout, render_options(args))
+        output.show(report, f"job{number}" if len(attached.jobs) > 1 else "")
         sys.stdout.flush()
     print(f"hangscope: what was collected lies in {one_line(str(attached.bundle))}", file=sys.stderr)
     found = any(report.verdict.cause != "no-fault-found" for report in attached.reports)

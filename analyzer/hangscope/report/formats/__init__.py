@@ -1,12 +1,15 @@
 """The output formats: every module in this folder is one, found by being there.
 
 A format has one function, ``render(report, stream, options)``, and its docstring's first line is the help text.
+``FILE`` is the name of its file in a folder of reports. A format that shows what led up to the fault says in
+``HISTORY`` how many calls of each group it shows; the report then has them.
 """
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
+from collections.abc import Iterable
 from typing import Protocol, TextIO, cast
 
 from hangscope.errors import UnknownNameError
@@ -16,6 +19,8 @@ from hangscope.report.options import RenderOptions
 
 class Format(Protocol):
     """A module of this folder."""
+
+    FILE: str
 
     def render(self, report: Report, stream: TextIO, options: RenderOptions) -> None:
         """Write the whole report to the stream."""
@@ -35,3 +40,8 @@ def load_format(name: str) -> Format:
     if name not in format_names():
         raise UnknownNameError(f"there is no format {name!r}", "Formats: " + ", ".join(format_names()) + ".")
     return cast("Format", importlib.import_module(f"{__name__}.{name}"))
+
+
+def history_wanted(formats: Iterable[Format]) -> int:
+    """How many calls of each group the report has to hold for these formats; 0 when none shows any."""
+    return max((int(getattr(one, "HISTORY", 0)) for one in formats), default=0)

@@ -9,6 +9,8 @@ from hangscope.model import Report
 from hangscope.report.options import RenderOptions
 from hangscope.report.serialize import to_dict
 
+FILE = "report.json"
+
 
 def render(report: Report, stream: TextIO, options: RenderOptions) -> None:
     """Write the report; `quiet`, `verbose` and the width do not change what a program reads."""

@@ -22,6 +22,8 @@ from hangscope.report.terminal.screen import Screen
 from hangscope.report.terminal.stacks import show_stacks
 from hangscope.report.terminal.summary import one_line_verdict, show_further_steps, show_summary
 
+FILE = "report.txt"
+
 
 def render(report: Report, stream: TextIO, options: RenderOptions) -> None:
     """Write the page in one go, so that nothing else gets between its lines."""
