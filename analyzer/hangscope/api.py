@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from hangscope.align.job import Job
     from hangscope.diagnose.verdict import Diagnosis
     from hangscope.live.capture import Say
-    from hangscope.model import AttemptResult, Fact, Finding, Report, SourceRecord
+    from hangscope.model import AttemptResult, Fact, Finding, History, Report, SourceRecord
     from hangscope.parse.executors import Executor
     from hangscope.parse.source import ParsedSource
     from hangscope.sources.inputs import Input
@@ -116,6 +116,7 @@ def analyze(
     progress: Progress | None = None,
     tables: str | Path | None = None,
     scheduler: str | None = None,
+    history: int = 0,
 ) -> Report:
     """Reads logs and says why the job is stuck.
 
@@ -126,6 +127,7 @@ def analyze(
         progress: as for `load`.
         tables: folder to save the job in, as Parquet files; given as a path later, it is read in place of the logs.
         scheduler: as for `load`.
+        history: how many of the last calls of each group the report shall hold (`Report.history`), at most.
 
     Raises:
         InputError: as for `load`, and when the tables cannot be written.
@@ -137,12 +139,12 @@ def analyze(
     _check_rules(rules)
     if tables is None:
         with open_executor(scheduler, jobs) as executor:
-            return _report(_read(paths, executor, progress), executor, rules, None)
+            return _report(_read(paths, executor, progress), executor, rules, None, history)
     from hangscope.tables.saved.writer import JobWriter
 
     check_folder(tables, [str(path) for path in paths])
     with JobWriter(tables) as writer, open_executor(scheduler, jobs) as executor:
-        return _report(_read(paths, executor, progress), executor, rules, writer)
+        return _report(_read(paths, executor, progress), executor, rules, writer, history)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -176,7 +178,9 @@ def _read(paths: Sequence[str | Path], executor: Executor, progress: Progress | 
     return read
 
 
-def _report(read: _Read, executor: Executor, rules: Sequence[str | Path], writer: JobWriter | None) -> Report:
+def _report(
+    read: _Read, executor: Executor, rules: Sequence[str | Path], writer: JobWriter | None, history: int
+) -> Report:
     from hangscope.align.job import align
     from hangscope.facts.collect import collect_facts
     from hangscope.facts.comparisons import compare
@@ -190,11 +194,25 @@ def _report(read: _Read, executor: Executor, rules: Sequence[str | Path], writer
     facts = collect_facts(job)
     diagnosis = diagnose(job, rules, facts)
     attempts = diagnose_attempts(job, rules)
-    report = build_report(dataclasses.replace(job, stuck=stuck_calls(job, facts)), diagnosis, compare(job), attempts)
+    report = build_report(
+        dataclasses.replace(job, stuck=stuck_calls(job, facts)),
+        diagnosis,
+        compare(job),
+        attempts,
+        _history(job, history),
+    )
     lines = read.lines | executor.read_lines(read.inputs, lines_to_quote(report))
     if writer is not None:
         writer.finish(job.tables, read.unreadable, lines)
     return quote(report, lines)
+
+
+def _history(job: Job, calls: int) -> History | None:
+    if calls < 1:
+        return None
+    from hangscope.align.history import find_history
+
+    return find_history(job, calls)
 
 
 def attach(
@@ -209,6 +227,7 @@ def attach(
     several: bool = True,
     rules: Sequence[str | Path] = (),
     say: Say | None = None,
+    history: int = 0,
 ) -> Attachment | None:
     """Looks twice at the training jobs of this host, writes a bundle, and says why they are stuck.
 
@@ -226,6 +245,7 @@ def attach(
         several: whether more than one job will do.
         rules: folders of further rules.
         say: called with what is being done, how much of it is done, and how much there is.
+        history: as for `analyze`.
 
     Returns:
         None when the job that was watched ended.
@@ -248,7 +268,7 @@ def attach(
     bundle = pack(captured.folder) if archive else captured.folder
     for written in {captured.folder, bundle}:
         hand_over(written)
-    reports = tuple(analyze(folder, jobs=1, rules=rules) for _, folder in captured.jobs)
+    reports = tuple(analyze(folder, jobs=1, rules=rules, history=history) for _, folder in captured.jobs)
     return Attachment(bundle, tuple(name for name, _ in captured.jobs), reports)
 
 

@@ -161,13 +161,18 @@ class CallTable:
         number = bisect.bisect_right(self.starts, row) - 1
         part, at = self.parts[number], row - self.starts[number]
         columns = part.columns
-        shape = columns.shapes[columns.shape[at]]
+        return self.looks(part, columns.shape[at], line=columns.line[at], op_count=columns.op_count[at])
+
+    def looks(self, part: CallPart, code: int, *, line: int = 0, op_count: int = 0) -> Call:
+        """A call of one shape of an input."""
+        columns = part.columns
+        shape = columns.shapes[code]
         return Call(
             file=part.file,
-            line=columns.line[at],
-            process=self.processes[int(part.owners[columns.shape[at]])],
+            line=line,
+            process=self.processes[int(part.owners[code])],
             op=columns.ops[shape.op],
-            op_count=columns.op_count[at],
+            op_count=op_count,
             count=shape.elements,
             dtype=shape.dtype,
             redop=shape.redop,

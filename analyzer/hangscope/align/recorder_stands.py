@@ -57,7 +57,7 @@ class Stands:
     def __init__(self, tracks: Mapping[int, Track], members: Members) -> None:
         self._tracks = tracks
         self._members = members
-        self.stale = _stale(tracks, members)
+        self.stale = find_stale(tracks, members)
         self.of_rank: dict[int, NodeId] = {}
         self.nodes: dict[NodeId, Stand] = {}
         for rank, track in tracks.items():
@@ -168,7 +168,7 @@ def find_common(one: Track, other: Track) -> tuple[int, int] | None:
     return best
 
 
-def _stale(tracks: Mapping[int, Track], members: Members) -> frozenset[int]:
+def find_stale(tracks: Mapping[int, Track], members: Members) -> frozenset[int]:
     """Ranks whose dumps are older than their peers': a call that needs them completed elsewhere, and they lack it."""
     done: dict[str, int] = defaultdict(lambda: -1)
     for track in tracks.values():

@@ -65,6 +65,7 @@ def run(args: argparse.Namespace) -> int:
             progress=progress,
             tables=args.tables,
             scheduler=args.scheduler,
+            history=output.history,
         )
     _check_readable(report)
     if args.quiet:

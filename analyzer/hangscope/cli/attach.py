@@ -91,6 +91,7 @@ def run(args: argparse.Namespace) -> int:
             rules=tuple(args.rules),
             several=output.folder is not None or args.format in (None, ["text"]),
             say=say,
+            history=output.history,
         )
     if attached is None:
         print("hangscope: the job ended while it was watched", file=sys.stderr)

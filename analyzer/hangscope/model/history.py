@@ -14,7 +14,7 @@ class CallState(StrEnum):
     """How far one rank came with one call."""
 
     DONE = "done"
-    """It completed, or the rank went on to a later call of the group."""
+    """It completed, or, where its source tells of no ends, all ranks of which there is evidence made it alike."""
     STARTED = "started"
     """It runs on the GPU, and is not known to have completed."""
     WAITING = "waiting"
@@ -22,7 +22,9 @@ class CallState(StrEnum):
     DIFFERS = "differs"
     """The rank called something else at this place."""
     MISSING = "missing"
-    """The rank left evidence and did not make the call."""
+    """The rank left evidence, waits in no earlier call of the group, and did not make this one."""
+    NOT_REACHED = "not reached"
+    """The rank did not come so far: it waits in an earlier call of the group, or is missing in one."""
     UNKNOWN = ""
     """There is no evidence of the rank, or none that reaches back so far."""
 
@@ -35,11 +37,11 @@ class CallHistory:
         seq: its number in the group, as the source counts.
         op: in PyTorch's spelling.
         size: count and type in words ("4096 float32"), or "".
-        where: line of the job's own code that made it, or "".
+        where: line of the job's own code that made it, or "". All of what most ranks called.
         states: of each rank of the group, in the order of `GroupHistory.ranks`.
         started: when each rank made the call, seconds as in `Line.time`, None where unknown; () when none is known.
         ended: the same of its end.
-        differing: rank -> what it called instead.
+        differing: rank -> what it called instead, for those of state DIFFERS.
     """
 
     seq: int
@@ -61,7 +63,9 @@ class GroupHistory:
         description: what the job calls it, or "".
         size: its number of ranks, None when unknown.
         ranks: the global ranks known to be in it, ascending.
+        stuck: number of the call that cannot complete, None when there is none.
         left_out: how many earlier calls are not in `calls`.
+        beyond: how many later calls are not in `calls`.
         calls: in order of seq.
     """
 
@@ -71,6 +75,8 @@ class GroupHistory:
     ranks: tuple[int, ...]
     left_out: int
     calls: tuple[CallHistory, ...]
+    stuck: int | None = None
+    beyond: int = 0
 
 
 @dataclass(frozen=True, slots=True)

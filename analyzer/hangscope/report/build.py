@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hangscope
-from hangscope.model import AttemptResult, CollectiveState, Comparison, InferredVersion, JobInfo, Report
+from hangscope.model import AttemptResult, CollectiveState, Comparison, History, InferredVersion, JobInfo, Report
 from hangscope.report.advice import advise
 from hangscope.report.attempts import describe_attempts
 from hangscope.report.comparisons import with_lone_lines
@@ -21,6 +21,7 @@ def build_report(
     diagnosis: DiagnosisView,
     comparisons: tuple[Comparison, ...] = (),
     attempts: tuple[AttemptResult, ...] = (),
+    history: History | None = None,
 ) -> Report:
     """Everything there is to say about one job; the same input gives the same report.
 
@@ -29,6 +30,7 @@ def build_report(
         diagnosis: its verdict, and all findings.
         comparisons: what its ranks and hosts have in each respect.
         attempts: how the attempts before the last one ended, the oldest first.
+        history: what the ranks called last, when it is wanted.
     """
     verdict = with_lone_lines(diagnosis.verdict, comparisons)
     findings = tuple(verdict if finding == diagnosis.verdict else finding for finding in diagnosis.findings)
@@ -58,6 +60,7 @@ def build_report(
         stack_tree=find_stack_tree(job.stacks),
         comparisons=comparisons,
         attempts=attempts,
+        history=history,
     )
 
 

@@ -1,0 +1,157 @@
+"""The numbered calls of every group, rank by rank, whichever source has them: what timelines are made of."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from hangscope.align.collectives import Parting, StuckCall
+
+Ints = npt.NDArray[np.int64]
+Codes = npt.NDArray[np.int32]
+Bytes = npt.NDArray[np.uint8]
+Floats = npt.NDArray[np.float64]
+
+MADE, STARTED, DONE = 0, 1, 2
+"""How far a call came, as its source tells; NCCL's lines tell of no call more than that it was made."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallKind:
+    """What calls that look the same have in common.
+
+    Attributes:
+        op: in PyTorch's spelling.
+        size: counts and types in words, or "".
+        where: line of the job's own code, or "".
+        words: the call in words ("broadcast of 4096 float32, root 1").
+    """
+
+    op: str
+    size: str
+    where: str
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class RankCalls:
+    """Calls of one rank in one group, one entry a call, by number.
+
+    Attributes:
+        seq: number of the call, each once.
+        kind: index into `CallBook.kinds`.
+        agreement: equal for calls that fit together, on whichever rank.
+        reached: `MADE`, `STARTED` or `DONE`.
+        time: when it was made, seconds as in `Line.time`, NaN where unknown.
+        file: index into `CallBook.files`.
+        line: 1-based line there, 0 where there is none.
+    """
+
+    seq: Ints
+    kind: Codes
+    agreement: Ints
+    reached: Bytes
+    time: Floats
+    file: Codes
+    line: Codes
+
+
+Read = Callable[[int, int, int], RankCalls]
+"""Gives the calls of a rank from one number up to, and without, another."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupBook:
+    """One group: who is in it, how far each came, and a way to read the calls.
+
+    Attributes:
+        name, description, size: as in `GroupHistory`.
+        ranks: its known global ranks, ascending.
+        first: rank -> number of the first call that is still known.
+        ends: rank -> number behind its last call; only ranks whose calls can be compared.
+        stuck: the call of the group that cannot complete, or None.
+        lags: ranks whose evidence is older than that of the others.
+        tells_state: the source tells of each call how far it came.
+        read: reads calls.
+    """
+
+    name: str
+    description: str
+    size: int | None
+    ranks: tuple[int, ...]
+    first: Mapping[int, int]
+    ends: Mapping[int, int]
+    stuck: StuckCall | None
+    lags: frozenset[int]
+    tells_state: bool
+    read: Read
+
+    @property
+    def frontier(self) -> int | None:
+        """Number of the first call that cannot complete, None when there is none."""
+        return None if self.stuck is None else self.stuck.seq
+
+    def window(self, calls: int) -> tuple[int, int]:
+        """Numbers (from, up to and without) of the last calls: the stuck one is inside, and some beyond it."""
+        last = max(self.ends.values(), default=0)
+        if self.frontier is not None:
+            last = max(min(last, self.frontier + 1 + calls // 3), self.frontier + 1)
+        return max(last - calls, min(self.first.values(), default=0)), last
+
+
+@dataclass(slots=True)
+class CallBook:
+    """The calls of one source.
+
+    Attributes:
+        source: "calls" or "recorder".
+        groups: those with a call, the stuck ones first (as in `Job.stuck`), then by name.
+        kinds, files: what the numbers of `RankCalls` stand for; both grow while calls are read.
+    """
+
+    source: str
+    groups: list[GroupBook] = field(default_factory=list)
+    kinds: list[CallKind] = field(default_factory=list)
+    files: list[str] = field(default_factory=list)
+    _kind_numbers: dict[CallKind, int] = field(default_factory=dict)
+    _file_numbers: dict[str, int] = field(default_factory=dict)
+
+    def kind_number(self, kind: CallKind) -> int:
+        """Index of a kind in `kinds`, made when new."""
+        number = self._kind_numbers.get(kind)
+        if number is None:
+            number = self._kind_numbers[kind] = len(self.kinds)
+            self.kinds.append(kind)
+        return number
+
+    def file_number(self, file: str) -> int:
+        """Index of a file in `files`, made when new."""
+        number = self._file_numbers.get(file)
+        if number is None:
+            number = self._file_numbers[file] = len(self.files)
+            self.files.append(file)
+        return number
+
+    def sort(self, stuck: Mapping[str, StuckCall]) -> None:
+        """Puts the groups into their order."""
+        order = {name: place for place, name in enumerate(stuck)}
+        self.groups.sort(key=lambda group: (order.get(group.name, len(order)), natural(group.name)))
+
+
+def stuck_by_group(stuck: tuple[StuckCall, ...], source: str) -> dict[str, StuckCall]:
+    """The first stuck collective of each group, as one source counts ("nccl" or "recorder"), in their order."""
+    found: dict[str, StuckCall] = {}
+    for call in stuck:
+        if call.source == source and call.parting is not Parting.P2P:
+            found.setdefault(call.group, call)
+    return found
+
+
+def natural(name: str) -> tuple[tuple[bool, int, str], ...]:
+    """Sorts names by the numbers in them: "group 9" before "group 10"."""
+    pieces = re.split(r"(\d{1,18})", name)
+    return tuple((not piece.isdecimal(), int(piece) if piece.isdecimal() else 0, piece) for piece in pieces)

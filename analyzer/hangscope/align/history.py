@@ -1,0 +1,110 @@
+"""Chooses the source that shows best what the ranks called last, and writes down the last calls of each group."""
+
+from __future__ import annotations
+
+import math
+
+from hangscope.align.call_book import CallBook, GroupBook
+from hangscope.align.call_states import STATES, read_window
+from hangscope.align.job import Job
+from hangscope.align.printed_calls import open_printed
+from hangscope.align.recorded_calls import open_recorded
+from hangscope.model import CallHistory, CallState, GroupHistory, History
+
+_MOST_CELLS = 120_000
+"""Calls times ranks, in all: what a page or picture can still show."""
+_FEWEST_CALLS = 5
+"""Of a group; rather than fewer of all groups, fewer groups are shown."""
+
+
+def find_history(job: Job, calls: int, most_cells: int = _MOST_CELLS) -> History | None:
+    """What the ranks called last; None when neither call lines nor flight recorders tell.
+
+    Args:
+        job: the aligned job.
+        calls: how many calls of each group are wanted.
+        most_cells: calls times ranks, over all groups: there are fewer calls of each group when this is not enough,
+            and fewer groups when that is not, either.
+    """
+    book = open_book(job)
+    if book is None or calls < 1:
+        return None
+    shown, each = _fitting(book, calls, most_cells)
+    return History(
+        source=book.source,
+        groups=tuple(_group(book, group, each) for group in shown),
+        left_out=len(book.groups) - len(shown),
+    )
+
+
+def open_book(job: Job) -> CallBook | None:
+    """The calls of a job; of two sources the one that the stuck calls are of, else the flight recorders."""
+    recorded = bool(job.recordings.tracks) and not job.recordings.off
+    sources = {call.source for call in job.stuck}
+    if len(job.calls) and (not recorded or ("nccl" in sources and "recorder" not in sources)):
+        book = open_printed(job.calls, job.groups, job.stuck, job.turned)
+    elif recorded:
+        book = open_recorded(job.recordings, _shifts_s(job))
+    else:
+        return None
+    return book if book.groups else None
+
+
+def _shifts_s(job: Job) -> dict[int, float]:
+    """Rank -> seconds that bring its clock to that of the others; recorders write no local times."""
+    found = {}
+    for rank, process in job.ranks.items():
+        offset = job.clocks.offsets.get(process.host) if process.host else None
+        if offset is not None and offset.skew_s:
+            found[rank] = -offset.skew_s
+    return found
+
+
+def _fitting(book: CallBook, calls: int, most_cells: int) -> tuple[list[GroupBook], int]:
+    """The groups that fit, and how many calls of each."""
+    shown: list[GroupBook] = []
+    columns = 0
+    for group in book.groups:
+        if shown and (columns + len(group.ranks)) * min(calls, _FEWEST_CALLS) > most_cells:
+            break
+        columns += len(group.ranks)
+        shown.append(group)
+    return shown, max(min(calls, most_cells // max(columns, 1)), 1)
+
+
+def _group(book: CallBook, group: GroupBook, calls: int) -> GroupHistory:
+    first, last = group.window(calls)
+    window = read_window(group, first, last)
+    timed = bool((window.times == window.times).any())  # NaN is unequal to itself
+    codes, kinds, times = window.states.tolist(), window.kinds.tolist(), window.times.tolist()
+    rows = []
+    for at, common in enumerate(window.common.tolist()):
+        states = tuple(STATES[code] for code in codes[at])
+        if common < 0:
+            continue  # a number that nobody recorded
+        kind = book.kinds[common]
+        rows.append(
+            CallHistory(
+                seq=first + at,
+                op=kind.op,
+                size=kind.size,
+                where=kind.where,
+                states=states,
+                started=tuple(None if math.isnan(time) else round(time, 6) for time in times[at]) if timed else (),
+                differing={
+                    rank: book.kinds[number].words
+                    for rank, state, number in zip(window.ranks, states, kinds[at], strict=True)
+                    if state is CallState.DIFFERS
+                },
+            )
+        )
+    return GroupHistory(
+        group=group.name,
+        description=group.description,
+        size=group.size,
+        ranks=window.ranks,
+        left_out=max(first - 1 if group.tells_state else first, 0),  # torch counts from 1
+        calls=tuple(rows),
+        stuck=group.frontier,
+        beyond=max(max(group.ends.values(), default=0) - last, 0),
+    )
