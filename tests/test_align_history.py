@@ -170,6 +170,55 @@ def test_stuck_groups_come_first_and_the_others_by_their_numbers(tmp_path: Path)
     assert [group.group for group in recorded(tmp_path / "plain", plain).groups] == ["9", "10"]
 
 
+# --- sends and receives ----------------------------------------------------------------------------------
+
+
+def moved(found: History) -> list[tuple[int, int | None, str, int, str]]:
+    return [(one.rank, one.peer, one.op, one.seq, _LETTERS[one.state]) for one in found.transfers]
+
+
+def test_a_send_waits_until_its_receive_is_printed() -> None:
+    logs = ranks(2)
+    logs[0].call("Send", root=1).call("AllReduce").call("Recv", root=1).call("Send", root=1)
+    logs[1].call("Recv", root=0).call("AllReduce").call("Send", root=0)
+    found = history(job_of_ranks(logs))
+    assert moved(found) == [
+        (0, 1, "send", 0, "."),
+        (0, 1, "recv", 0, "."),
+        (0, 1, "send", 1, "w"),
+        (1, 0, "recv", 0, "."),
+        (1, 0, "send", 0, "."),
+    ]
+    assert {(one.group, one.size) for one in found.transfers} == {("world", "1024 float32")}
+    assert drawn(found.groups[0]) == ["0 all_reduce .."]
+
+
+def test_ranks_of_a_smaller_group_are_those_of_the_job() -> None:
+    logs = ranks(4)
+    for log in logs[2:]:
+        log.init(comm=0x10, rank=log.rank - 2, size=2, comm_id=7)
+    logs[2].call("Send", root=1, comm=0x10)
+    logs[3].call("Recv", root=0, comm=0x10)
+    assert moved(history(job_of_ranks(logs))) == [(2, 3, "send", 0, "."), (3, 2, "recv", 0, ".")]
+
+
+def test_members_of_a_recorded_batch_are_as_far_as_the_batch(tmp_path: Path) -> None:
+    pair: Mapping[str, tuple[str, Sequence[int]]] = {"0": ("default_pg", range(4)), "1": ("PIPELINE", [1, 3])}
+    one = Dump(1, pair).transfer("send 0->1", "1").transfer("recv 0<-1", "1", state="started").call()
+    other = Dump(3, pair).transfer("recv 1<-0", "1", batch=False).call()
+    found = recorded(tmp_path, [one, other])
+    assert moved(found) == [(1, 3, "send", 0, "."), (1, 3, "recv", 0, "s"), (3, 1, "recv", 0, ".")]
+    assert found.transfers[0].where == "/mnt/work/train.py:20 train_step"
+
+
+def test_only_the_last_transfers_of_each_rank_are_kept() -> None:
+    logs = ranks(2)
+    for _ in range(9):
+        logs[0].call("Send", root=1)
+        logs[1].call("Recv", root=0)
+    assert [one.seq for one in history(job_of_ranks(logs), calls=2).transfers] == [7, 8, 7, 8]
+
+
 # --- which source, and how much --------------------------------------------------------------------------
 
 

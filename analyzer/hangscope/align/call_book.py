@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,8 @@ Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
 Bytes = npt.NDArray[np.uint8]
 Floats = npt.NDArray[np.float64]
+
+_T = TypeVar("_T")
 
 MADE, STARTED, DONE = 0, 1, 2
 """How far a call came, as its source tells; NCCL's lines tell of no call more than that it was made."""
@@ -60,6 +63,34 @@ class RankCalls:
     line: Codes
 
 
+@dataclass(frozen=True, slots=True)
+class RankTransfers:
+    """Sends and receives of one rank, one entry each, in the order in which it made them.
+
+    Attributes:
+        group: index into `CallBook.group_names`.
+        is_send: a send; else a receive.
+        peer: global rank of the other side, -1 where unknown.
+        seq: number among its transfers with this peer in this group and direction, from the first that is known.
+        kind, reached, time, file, line: as in `RankCalls`.
+    """
+
+    group: Codes
+    is_send: npt.NDArray[np.bool_]
+    peer: Ints
+    seq: Ints
+    kind: Codes
+    reached: Bytes
+    time: Floats
+    file: Codes
+    line: Codes
+
+    def __len__(self) -> int:
+        return len(self.seq)
+
+
+ReadTransfers = Callable[[int, int | None], RankTransfers]
+"""Gives the last so many transfers of a rank, all when None."""
 Read = Callable[[int, int, int], RankCalls]
 """Gives the calls of a rank from one number up to, and without, another."""
 
@@ -110,36 +141,57 @@ class CallBook:
     Attributes:
         source: "calls" or "recorder".
         groups: those with a call, the stuck ones first (as in `Job.stuck`), then by name.
-        kinds, files: what the numbers of `RankCalls` stand for; both grow while calls are read.
+        kinds, files, group_names: what the numbers of `RankCalls` and `RankTransfers` stand for; they grow while calls
+            are read.
+        movers: ranks that sent or received, ascending.
+        transfers: reads what they sent and received.
     """
 
     source: str
+    transfers: ReadTransfers
     groups: list[GroupBook] = field(default_factory=list)
+    movers: tuple[int, ...] = ()
     kinds: list[CallKind] = field(default_factory=list)
     files: list[str] = field(default_factory=list)
+    group_names: list[str] = field(default_factory=list)
     _kind_numbers: dict[CallKind, int] = field(default_factory=dict)
     _file_numbers: dict[str, int] = field(default_factory=dict)
+    _group_numbers: dict[str, int] = field(default_factory=dict)
 
     def kind_number(self, kind: CallKind) -> int:
         """Index of a kind in `kinds`, made when new."""
-        number = self._kind_numbers.get(kind)
-        if number is None:
-            number = self._kind_numbers[kind] = len(self.kinds)
-            self.kinds.append(kind)
-        return number
+        return _numbered(kind, self._kind_numbers, self.kinds)
 
     def file_number(self, file: str) -> int:
         """Index of a file in `files`, made when new."""
-        number = self._file_numbers.get(file)
-        if number is None:
-            number = self._file_numbers[file] = len(self.files)
-            self.files.append(file)
-        return number
+        return _numbered(file, self._file_numbers, self.files)
+
+    def group_number(self, name: str) -> int:
+        """Index of a group in `group_names`, made when new."""
+        return _numbered(name, self._group_numbers, self.group_names)
 
     def sort(self, stuck: Mapping[str, StuckCall]) -> None:
         """Puts the groups into their order."""
         order = {name: place for place, name in enumerate(stuck)}
         self.groups.sort(key=lambda group: (order.get(group.name, len(order)), natural(group.name)))
+
+
+def _numbered(value: _T, numbers: dict[_T, int], values: list[_T]) -> int:
+    number = numbers.get(value)
+    if number is None:
+        number = numbers[value] = len(values)
+        values.append(value)
+    return number
+
+
+def counted(keys: Ints) -> Ints:
+    """How often each value stood before, value by value: 5, 6, 5 gives 0, 0, 1."""
+    _, of_row, counts = np.unique(keys, return_inverse=True, return_counts=True)
+    order = np.argsort(of_row, kind="stable")
+    starts = np.cumsum(counts) - counts
+    before = np.empty(len(keys), dtype=np.int64)
+    before[order] = np.arange(len(keys)) - np.repeat(starts, counts)
+    return before
 
 
 def stuck_by_group(stuck: tuple[StuckCall, ...], source: str) -> dict[str, StuckCall]:

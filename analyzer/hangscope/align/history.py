@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
-from hangscope.align.call_book import CallBook, GroupBook
+from hangscope.align.call_book import DONE, MADE, STARTED, CallBook, GroupBook
 from hangscope.align.call_states import STATES, read_window
 from hangscope.align.job import Job
 from hangscope.align.printed_calls import open_printed
 from hangscope.align.recorded_calls import open_recorded
-from hangscope.model import CallHistory, CallState, GroupHistory, History
+from hangscope.model import CallHistory, CallState, GroupHistory, History, Transfer
 
 _MOST_CELLS = 120_000
 """Calls times ranks, in all: what a page or picture can still show."""
+_CELLS_OF_TRANSFER = 6
+"""What one send or receive takes up, beside a cell of a call."""
+_STATE_OF = {MADE: CallState.WAITING, STARTED: CallState.STARTED, DONE: CallState.DONE}
 _FEWEST_CALLS = 5
 """Of a group; rather than fewer of all groups, fewer groups are shown."""
 
@@ -33,6 +37,7 @@ def find_history(job: Job, calls: int, most_cells: int = _MOST_CELLS) -> History
     return History(
         source=book.source,
         groups=tuple(_group(book, group, each) for group in shown),
+        transfers=tuple(_transfers(book, min(calls, most_cells // _CELLS_OF_TRANSFER // max(len(book.movers), 1)))),
         left_out=len(book.groups) - len(shown),
     )
 
@@ -47,7 +52,7 @@ def open_book(job: Job) -> CallBook | None:
         book = open_recorded(job.recordings, _shifts_s(job))
     else:
         return None
-    return book if book.groups else None
+    return book if book.groups or book.movers else None
 
 
 def _shifts_s(job: Job) -> dict[int, float]:
@@ -108,3 +113,21 @@ def _group(book: CallBook, group: GroupBook, calls: int) -> GroupHistory:
         stuck=group.frontier,
         beyond=max(max(group.ends.values(), default=0) - last, 0),
     )
+
+
+def _transfers(book: CallBook, each: int) -> Iterator[Transfer]:
+    for rank in book.movers:
+        made = book.transfers(rank, each)
+        for at in range(len(made)):
+            kind, peer, time = book.kinds[made.kind[at]], int(made.peer[at]), float(made.time[at])
+            yield Transfer(
+                rank=rank,
+                peer=peer if peer >= 0 else None,
+                op="send" if made.is_send[at] else "recv",
+                group=book.group_names[made.group[at]],
+                seq=int(made.seq[at]),
+                size=kind.size,
+                where=kind.where,
+                state=_STATE_OF[int(made.reached[at])],
+                started=None if math.isnan(time) else round(time, 6),
+            )

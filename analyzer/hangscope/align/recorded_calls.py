@@ -12,18 +12,21 @@ from hangscope.align.call_book import (
     DONE,
     MADE,
     STARTED,
+    Bytes,
     CallBook,
     CallKind,
     GroupBook,
     Ints,
     RankCalls,
+    RankTransfers,
     Read,
+    counted,
     stuck_by_group,
 )
 from hangscope.align.recorder_stands import find_stale
-from hangscope.align.recorder_tracks import COALESCED, Track, find_members, torch_name
+from hangscope.align.recorder_tracks import COALESCED, Members, Track, find_members, torch_name
 from hangscope.align.recordings import Recordings
-from hangscope.parse.recorder.recording import State
+from hangscope.parse.recorder.recording import Recording, State
 
 _REACHED = np.array([MADE, STARTED, MADE, DONE, MADE], dtype=np.uint8)
 """By `State`: what the watchdog gave up had not completed."""
@@ -36,13 +39,11 @@ def open_recorded(recordings: Recordings, shifts_s: Mapping[int, float]) -> Call
         recordings: the dumps, lined up.
         shifts_s: rank -> seconds to add to the times of its dump.
     """
-    book = CallBook("recorder")
     tracks = recordings.tracks or {}
-    if not tracks:
-        return book
     stuck = stuck_by_group(recordings.stuck, "recorder")
     members = find_members(tracks.values(), recordings.world)
-    reader = _Reader(book, tracks, shifts_s)
+    reader = _Reader(tracks, members, shifts_s)
+    book = reader.book
     lags = find_stale(tracks, members)
     for name, callers in reader.callers.items():
         here = stuck.get(name)
@@ -68,6 +69,7 @@ def open_recorded(recordings: Recordings, shifts_s: Mapping[int, float]) -> Call
                 read=reader.of_group(name),
             )
         )
+    book.movers = tuple(rank for rank, track in tracks.items() if any(s.way for s in track.recording.shapes))
     book.sort(stuck)
     return book
 
@@ -90,9 +92,10 @@ class _Reader:
         callers: group's name -> rank -> its collectives there.
     """
 
-    def __init__(self, book: CallBook, tracks: Mapping[int, Track], shifts_s: Mapping[int, float]) -> None:
+    def __init__(self, tracks: Mapping[int, Track], members: Members, shifts_s: Mapping[int, float]) -> None:
+        self.book = CallBook("recorder", self._transfers)
         self.callers: dict[str, dict[int, _Held]] = defaultdict(dict)
-        self._book = book
+        self._members = members
         self._tracks = tracks
         self._shifts_s = shifts_s
         self._shapes: dict[tuple[int, int], tuple[int, int]] = {}
@@ -108,25 +111,55 @@ class _Reader:
 
     def _read(self, rank: int, held: _Held, first: int, last: int) -> RankCalls:
         low, high = np.searchsorted(held.seq, (first, last)).tolist()
-        seq, places = held.seq[low:high], held.places[low:high]
+        return self._calls(rank, held.seq[low:high], held.places[low:high])
+
+    def _calls(self, rank: int, seq: Ints, places: Ints) -> RankCalls:
+        """The calls at these places of a recording."""
         recording = self._tracks[rank].recording
         shapes = np.array(recording.shape, dtype=np.int64)[places]
         looks = dict(zip(shapes[::-1].tolist(), places[::-1].tolist(), strict=True))
         numbers = {code: self._number(rank, code, at) for code, at in looks.items()}
         codes = shapes.tolist()
-        ages_s = np.array(recording.time_us, dtype=np.float64)[places] / 1e6
-        known = recording.last_time_ns > 0
-        shift_s = self._shifts_s.get(rank, 0.0)
+        times = np.full(len(seq), np.nan)
+        if recording.last_time_ns > 0:
+            ages_s = np.array(recording.time_us, dtype=np.float64)[places] / 1e6
+            times = recording.last_time_ns / 1e9 - ages_s + self._shifts_s.get(rank, 0.0)
+        lines = np.array(recording.lines, dtype=np.int32)[places] if recording.lines else None
         return RankCalls(
             seq=seq,
             kind=np.array([numbers[code][0] for code in codes], dtype=np.int32),
             agreement=np.array([numbers[code][1] for code in codes], dtype=np.int64),
             reached=_REACHED[np.frombuffer(recording.state, dtype=np.uint8)[places]],
-            time=recording.last_time_ns / 1e9 - ages_s + shift_s if known else np.full(len(seq), np.nan),
-            file=np.full(len(seq), self._book.file_number(recording.file), dtype=np.int32),
-            line=np.array(recording.lines, dtype=np.int32)[places]
-            if recording.lines
-            else np.zeros(len(seq), dtype=np.int32),
+            time=times,
+            file=np.full(len(seq), self.book.file_number(recording.file), dtype=np.int32),
+            line=np.zeros(len(seq), dtype=np.int32) if lines is None else lines,
+        )
+
+    def _transfers(self, rank: int, last: int | None) -> RankTransfers:
+        recording = self._tracks[rank].recording
+        shapes = np.array(recording.shape, dtype=np.int64)
+        places = np.flatnonzero(np.array([bool(shape.way) for shape in recording.shapes], dtype=np.bool_)[shapes])
+        # (group, direction, other rank inside it) of each shape
+        lanes = [(shape.group, shape.way, shape.peer) for shape in recording.shapes]
+        numbers = {lane: number for number, lane in enumerate(dict.fromkeys(lanes))}
+        seq = counted(np.array([numbers[lane] for lane in lanes], dtype=np.int64)[shapes[places]])
+        if last is not None:
+            places, seq = places[max(len(places) - last, 0) :], seq[max(len(seq) - last, 0) :]
+        names = [group.name for group in recording.groups]
+        groups = np.array([self.book.group_number(names[lane[0]]) for lane in lanes], dtype=np.int32)
+        peers = [self._members.global_rank(names[group], peer) for group, _, peer in lanes]
+        calls = self._calls(rank, seq, places)
+        mine = shapes[places]
+        return RankTransfers(
+            group=groups[mine],
+            is_send=np.array([lane[1] == "send" for lane in lanes], dtype=np.bool_)[mine],
+            peer=np.array([-1 if peer is None else peer for peer in peers], dtype=np.int64)[mine],
+            seq=seq,
+            kind=calls.kind,
+            reached=_REACHED[_states_of_batches(recording)[places]],
+            time=calls.time,
+            file=calls.file,
+            line=calls.line,
         )
 
     def _number(self, rank: int, code: int, at: int) -> tuple[int, int]:
@@ -138,8 +171,18 @@ class _Reader:
             op = torch_name(shape)
             kind = CallKind(op, shape.sizes, track.where(at), f"{op} of {shape.sizes}" if shape.sizes else op)
             agreement = self._agreements.setdefault((shape.op, shape.signature), len(self._agreements))
-            known = self._shapes[rank, code] = self._book.kind_number(kind), agreement
+            known = self._shapes[rank, code] = self.book.kind_number(kind), agreement
         return known
+
+
+def _states_of_batches(recording: Recording) -> Bytes:
+    """The state of each entry; the members of a batch have that of the entry that closes it."""
+    states = np.frombuffer(recording.state, dtype=np.uint8)
+    if not len(states):
+        return states
+    own = np.where(states == State.PART, len(states) - 1, np.arange(len(states)))
+    closing = np.minimum.accumulate(own[::-1])[::-1]
+    return states[closing]
 
 
 def _collectives(track: Track) -> dict[str, _Held]:

@@ -40,7 +40,6 @@ class CallHistory:
         where: line of the job's own code that made it, or "". All of what most ranks called.
         states: of each rank of the group, in the order of `GroupHistory.ranks`.
         started: when each rank made the call, seconds as in `Line.time`, None where unknown; () when none is known.
-        ended: the same of its end.
         differing: rank -> what it called instead, for those of state DIFFERS.
     """
 
@@ -50,7 +49,6 @@ class CallHistory:
     where: str
     states: tuple[CallState, ...]
     started: tuple[float | None, ...] = ()
-    ended: tuple[float | None, ...] = ()
     differing: Mapping[int, str] = field(default_factory=dict)
 
 
@@ -87,10 +85,11 @@ class Transfer:
         rank, peer: global ranks; peer is None when unknown.
         op: "send" or "recv".
         group: as in `GroupHistory`.
-        seq: its number among the transfers of this rank, peer and direction, as the source counts.
+        seq: its number among the transfers of this rank in this group with this peer and direction, counted from the
+            first that the source still knows.
         size, where: as in `CallHistory`.
         state: DONE, STARTED or WAITING.
-        started, ended: seconds as in `Line.time`, or None.
+        started: when the rank made it, seconds as in `Line.time`, or None.
     """
 
     rank: int
@@ -102,7 +101,6 @@ class Transfer:
     where: str
     state: CallState
     started: float | None = None
-    ended: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
