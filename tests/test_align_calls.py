@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import random
+
 import numpy as np
+import pytest
 
 from hangscope.align.job import Job
+from hangscope.align.member_rows import rows_by_member
 from nccl_logs import Rank, job_of_ranks, ranks
 
 
@@ -93,3 +97,15 @@ def test_call_is_described_in_pytorch_s_words() -> None:
 def test_unknown_datatype_and_operation_are_shown_as_printed() -> None:
     table = job_of_ranks([Rank(0, 2).init().call("AlltoAllv", 3, dtype=77)]).calls
     assert table.call(0).describe() == "AlltoAllv of 3 datatype 77"
+
+
+@pytest.mark.parametrize(("count", "names"), [(1, 1), (5, 100_000), (200, 3), (70_000, 69_999)])
+def test_rows_are_sorted_by_member_however_many_members_there_are(count: int, names: int) -> None:
+    rng = random.Random(1)  # noqa: S311  (no secret)
+    members = [rng.randrange(names) for _ in range(count)]
+    rows = sorted(rng.sample(range(2 * count), count))
+    expected: dict[int, list[int]] = {}
+    for member, row in zip(members, rows, strict=True):
+        expected.setdefault(member, []).append(row)
+    found = rows_by_member(np.array(members, dtype=np.int32), np.array(rows))
+    assert [(member, own.tolist()) for member, own in found] == sorted(expected.items())

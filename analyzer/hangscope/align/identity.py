@@ -45,6 +45,7 @@ class Identity:
     Attributes:
         processes: all of them, those with a rank first.
         by_writer: the process of each writer.
+        by_event: ``id`` of an event -> the process that printed it.
         ranks: global rank -> process.
         world_size: as the job itself says, or None.
         duplicates: ranks that two living processes claim, with these processes.
@@ -54,6 +55,7 @@ class Identity:
 
     processes: tuple[Process, ...]
     by_writer: dict[WriterKey, Process]
+    by_event: dict[int, Process]
     ranks: dict[int, Process]
     world_size: int | None
     duplicates: dict[int, tuple[Process, ...]]
@@ -93,11 +95,18 @@ class _Identifier:
         self._unite_names()
         self._claim_all()
         self._unite_dumps()
-        by_writer, processes = self._processes()
+        by_writer, by_event, processes = self._processes()
         ranks, duplicates = self._ranks(processes)
         processes.sort(key=lambda p: (p.rank is None, p.rank or 0, p.host or "", p.pid or 0, p.files))
         return Identity(
-            tuple(processes), by_writer, ranks, self._world_size, duplicates, tuple(self._warnings), self._owners
+            processes=tuple(processes),
+            by_writer=by_writer,
+            by_event=by_event,
+            ranks=ranks,
+            world_size=self._world_size,
+            duplicates=duplicates,
+            warnings=tuple(self._warnings),
+            owners=self._owners,
         )
 
     # --- writers to nodes -------------------------------------------------------------------------------
@@ -281,7 +290,7 @@ class _Identifier:
 
     # --- processes --------------------------------------------------------------------------------------
 
-    def _processes(self) -> tuple[dict[WriterKey, Process], list[Process]]:
+    def _processes(self) -> tuple[dict[WriterKey, Process], dict[int, Process], list[Process]]:
         ranked: dict[Node, Process] = {}
         by_writer: dict[WriterKey, Process] = {}
         # a dump that lies beside a rank's log is neither its first nor its last word
@@ -297,16 +306,17 @@ class _Identifier:
             last = process.last_line
             if key not in self._only_dumps or last is None or last.file in dump_files:
                 process.add_lines(self._writers[key])
+        by_event: dict[int, Process] = {}
         for source in self._sources:
             for event in source.events:
-                process = by_writer[writer_key(event.line)]
+                process = by_event[id(event)] = by_writer[writer_key(event.line)]
                 process.events.append(event)
                 if process.gpu is None and event.kind in ("comm_init_start", "comm_init_complete"):
                     process.gpu = gpu_of(event)
                 host = event.fields.get("host")
                 if event.kind == "environment_print" and process.host is None and isinstance(host, str):
                     process.host = host
-        return by_writer, list(ranked.values())
+        return by_writer, by_event, list(ranked.values())
 
     def _decide_rank(self, process: Process, claims: list[Claim]) -> None:
         if not claims:

@@ -36,7 +36,7 @@ from hangscope.align.versions import Inferred, Versions
 from hangscope.align.waits import Waits, follow_waits
 from hangscope.align.years import adopt_years
 from hangscope.model import Event, SourceRecord
-from hangscope.parse.columns import WriterKey, writer_key
+from hangscope.parse.columns import WriterKey
 from hangscope.parse.recorder.recording import Recording
 from hangscope.parse.source import ParsedSource
 from hangscope.sources.origin import hints
@@ -182,7 +182,7 @@ def align(sources: Sequence[ParsedSource], unreadable: Sequence[SourceRecord] = 
 
 def _build_job(sources: Sequence[ParsedSource], identity: Identity) -> Job:
     """The job of one attempt's sources, whose processes are known; its warnings are those about runs and time."""
-    owner = _fill_in(sources, identity)
+    _fill_in(sources, identity)
     communicators = find_communicators(identity.processes)
     groups = find_groups(communicators, identity.world_size)
     clocks, events = _on_one_clock(sources, identity, groups)
@@ -233,7 +233,7 @@ def _build_job(sources: Sequence[ParsedSource], identity: Identity) -> Job:
         runs=runs,
         warnings=(*describe_runs(runs), *describe_order(turned), *describe_clocks(clocks)),
         by_writer=identity.by_writer,
-        _owner=owner,
+        _owner=identity.by_event,
         clocks=clocks,
     )
 
@@ -280,19 +280,16 @@ def _compare_calls(
     return calls, find_stuck_calls(calls, groups, lost_tails, turned)
 
 
-def _fill_in(sources: Iterable[ParsedSource], identity: Identity) -> dict[int, Process]:
+def _fill_in(sources: Iterable[ParsedSource], identity: Identity) -> None:
     """Writes rank and host into the events, as far as their process or file tells them."""
-    owner: dict[int, Process] = {}
     for source in sources:
         host = hints(source.record.file).host
         for event in source.events:
-            process = identity.by_writer[writer_key(event.line)]
-            owner[id(event)] = process
+            process = identity.by_event[id(event)]
             event.rank = event.line.rank if event.line.rank_source == "rank-prefix" else process.rank
             # torch's prefix names a rank and no host: other lines of that rank may
             named = identity.ranks.get(event.rank) if event.rank is not None else None
             event.process_host = process.host or host or (named.host if named is not None else None)
-    return owner
 
 
 def _hosts(identity: Identity) -> tuple[str, ...]:

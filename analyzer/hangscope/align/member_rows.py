@@ -28,6 +28,27 @@ def joined(parts: list[Rows] | None) -> Rows:
     return parts[0]
 
 
+def rows_by_member(
+    members: npt.NDArray[np.int32], rows: npt.NDArray[np.intp] | npt.NDArray[np.int32]
+) -> Iterator[tuple[int, Rows]]:
+    """The rows of each member that has any; its cost does not grow with the number of all members."""
+    if not len(rows):
+        return
+    lowest = int(members.min())
+    codes: npt.NDArray[np.int32] = members - np.int32(lowest)
+    names = range(lowest, lowest + int(codes.max()) + 1)
+    if len(names) > len(rows):
+        known, places = np.unique(members, return_inverse=True)
+        names, codes = known.tolist(), places.astype(np.int32)
+    # numbers of two bytes are sorted by counting them
+    small = codes.astype(np.uint16) if len(names) <= 1 << 16 else codes
+    order = rows[np.argsort(small, kind="stable")].astype(np.int32)
+    bounds = np.cumsum(np.bincount(codes)).tolist()
+    for number, low, high in zip(names, [0, *bounds], bounds, strict=False):
+        if low < high:
+            yield number, order[low:high]
+
+
 class MemberRows:
     """The rows of every communicator object, collectives and point-to-point calls apart.
 
@@ -51,19 +72,13 @@ class MemberRows:
         shapes, members = part.shapes(), part.members
         self._callers |= {id(self._table.processes[owner]) for owner in part.owners.tolist() if owner >= 0}
         p2p = part.p2p[shapes] if part.p2p.any() else np.zeros(len(shapes), dtype=np.bool_)
+        first: dict[int, int] = {}
         for found, rows in ((self._rows, np.flatnonzero(~p2p)), (self._transfers, np.flatnonzero(p2p))):
-            mine = members[rows]
-            # numbers of two bytes are sorted by counting them
-            small = mine.astype(np.uint16) if mine.max(initial=0) < 1 << 16 else mine
-            order = rows[np.argsort(small, kind="stable")].astype(np.int32)
-            bounds = np.cumsum(np.bincount(mine, minlength=len(self._table.members))).tolist()
-            for number, (low, high) in enumerate(zip([0, *bounds], bounds, strict=False)):
-                if low < high:
-                    found[id(self._table.members[number])].append(order[low:high] + np.int32(start))
-        first = np.full(len(self._table.members), -1, dtype=np.int64)
-        first[members[::-1]] = np.arange(len(members) - 1, -1, -1)
-        for number in np.flatnonzero(first >= 0).tolist():
-            self._first_count.setdefault(id(self._table.members[number]), part.columns.op_count[int(first[number])])
+            for number, own in rows_by_member(members[rows], rows):
+                found[id(self._table.members[number])].append(own + np.int32(start))
+                first[number] = min(first.get(number, len(members)), int(own[0]))
+        for number, row in first.items():
+            self._first_count.setdefault(id(self._table.members[number]), part.columns.op_count[row])
 
     def collectives(self, member: Communicator) -> Rows:
         """The rows of a member's collectives, in order."""
@@ -82,28 +97,30 @@ class MemberRows:
 
     def in_parts(self, rows: Rows) -> Iterator[tuple[CallPart, int, int, Rows]]:
         """Where ascending rows lie: the part, which of the rows (from, to), and their places in it."""
-        if not len(rows):
-            return
         starts = self._table.starts
-        first = bisect.bisect_right(starts, int(rows[0])) - 1
-        last = bisect.bisect_right(starts, int(rows[-1])) - 1
-        for number in range(first, last + 1):
-            low, high = np.searchsorted(rows, (starts[number], starts[number + 1])).tolist()
-            if low < high:
-                yield self._table.parts[number], low, high, rows[low:high] - starts[number]
+        low = 0
+        while low < len(rows):
+            number = bisect.bisect_right(starts, int(rows[low])) - 1
+            # a number of another width would be compared with a copy of all rows
+            high = int(np.searchsorted(rows, np.int32(starts[number + 1])))
+            yield self._table.parts[number], low, high, rows[low:high] - starts[number]
+            low = high
 
     def lanes(self, me: int, rows: Rows) -> dict[tuple[int, int, str], Rows]:
         """The sends and receives of one rank of a group: (sender, receiver, operation) -> rows."""
         found: dict[tuple[int, int, str], list[Rows]] = defaultdict(list)
         for part, low, high, places in self.in_parts(rows):
-            shapes = part.shapes()[places]
+            codes, places_of_codes = np.unique(part.shapes()[places], return_inverse=True)
             columns = part.columns
-            by_lane: dict[tuple[int, str], list[int]] = defaultdict(list)
-            for code in np.unique(shapes).tolist():
-                by_lane[columns.shapes[code].root, columns.ops[columns.shapes[code].op]].append(code)
-            for (peer, op), codes in by_lane.items():
+            lanes: dict[tuple[int, int, str], int] = {}
+            lane_of = np.empty(len(codes), dtype=np.int32)
+            for number, code in enumerate(codes.tolist()):
+                peer, op = columns.shapes[code].root, columns.ops[columns.shapes[code].op]
                 pair = (me, peer) if op == "Send" else (peer, me)
-                found[*pair, op].append(rows[low:high][np.isin(shapes, codes)])
+                lane_of[number] = lanes.setdefault((*pair, op), len(lanes))
+            names = list(lanes)
+            for lane, own in rows_by_member(lane_of[places_of_codes], rows[low:high]):
+                found[names[lane]].append(own)
         return {lane: joined(parts) for lane, parts in found.items()}
 
     def from_the_start(self, group: Group) -> list[Communicator]:

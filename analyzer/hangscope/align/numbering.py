@@ -88,6 +88,12 @@ class _Members:
         self.found: list[Communicator] = []
         self._processes = processes
         self._groups = groups
+        self._of_size: dict[int, list[Group]] = defaultdict(list)
+        self._inside: dict[int, set[int]] = defaultdict(set)
+        """``id`` of a group -> ``id`` of its members' processes."""
+        for group in groups:
+            self._of_size[group.size].append(group)
+            self._inside[id(group)].update(id(member.process) for member in group.members)
         self._known: dict[tuple[int, int], list[Communicator]] = defaultdict(list)
         self._first: dict[tuple[int, int], int] = {}
         index = {id(process): number for number, process in enumerate(processes)}
@@ -131,13 +137,15 @@ class _Members:
     def _unknown(self, process: Process, pointer: int, size: int) -> Communicator:
         """A communicator known by its calls only: joined with the others of its size that were made as early."""
         comm = Communicator(process, pointer, None, size)
-        same = [g for g in self._groups if g.size == size]
-        group = next((g for g in same if all(m.process is not process for m in g.members)), None)
+        same = self._of_size[size]
+        group = next((g for g in same if id(process) not in self._inside[id(g)]), None)
         if group is None:
             group = Group(f"communicator {len(same) + 1} of size {size}", ("size", size, len(same) + 1), size)
             self._groups.append(group)
+            same.append(group)
         comm.group = group
         group.members.append(comm)
+        self._inside[id(group)].add(id(process))
         return comm
 
 

@@ -79,7 +79,7 @@ class _Finder:
 
     def _missing(self, group: Group, members: dict[int, Communicator], calls: dict[int, Rows], seq: int) -> StuckCall:
         missing = tuple(sorted(rank for rank, rows in calls.items() if len(rows) <= seq))
-        arrived = tuple(sorted(rank for rank in calls if rank not in missing))
+        arrived = tuple(sorted(rank for rank, rows in calls.items() if len(rows) > seq))
         waiting = self._call(calls[arrived[0]], seq)
         evidence = [
             self._call(calls[rank], len(calls[rank]) - 1).evidence(f"rank {rank}'s last call here")
@@ -128,9 +128,8 @@ class _Finder:
         evidence = [
             self._call(calls[r], seq).evidence(f"rank {r} called this instead") for r in odd[:4] if r in present
         ]
-        evidence += [
-            self._call(calls[r], seq).evidence(f"call {seq} of rank {r}") for r in sorted(present) if r not in odd
-        ][:6]
+        agreed = tuple(sorted(present.keys() - set(odd)))
+        evidence += [self._call(calls[r], seq).evidence(f"call {seq} of rank {r}") for r in agreed[:6]]
         if parting is Parting.SKIPPED:
             evidence += self._twins(calls[normal[0]], seq)
         return StuckCall(
@@ -139,7 +138,7 @@ class _Finder:
             members=tuple(sorted(calls)),
             seq=seq,
             op=OPS.get(right.op, right.op),
-            arrived=tuple(r for r in sorted(present) if r not in odd),
+            arrived=agreed,
             missing=missing,
             differing={r: self._call(calls[r], seq).describe() for r in odd if r in present},
             parting=parting,

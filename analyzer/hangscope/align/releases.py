@@ -86,6 +86,8 @@ class _Table:
             for pieces, begin, end, *begins in self._texts.get(word, ()):
                 if begins and not (headed and text.startswith(pieces[0])):
                     continue
+                if self._whole and not (text.startswith(pieces[0]) and text.endswith(pieces[-1])):
+                    continue
                 length = 0 if self._whole else sum(map(len, pieces[::2]))
                 if length >= longest and _has(text, pieces, whole=self._whole):
                     mask = _span(begin, end) | (mask if length == longest else 0)
