@@ -126,12 +126,22 @@ class GroupBook:
         """Number of the first call that cannot complete, None when there is none."""
         return None if self.stuck is None else self.stuck.seq
 
+    @property
+    def begin(self) -> int:
+        """Number of the first call that any rank's evidence still holds."""
+        return min(self.first.values(), default=0)
+
+    @property
+    def end(self) -> int:
+        """Number behind the last call that any rank made."""
+        return max(self.ends.values(), default=0)
+
     def window(self, calls: int) -> tuple[int, int]:
         """Numbers (from, up to and without) of the last calls: the stuck one is inside, and some beyond it."""
-        last = max(self.ends.values(), default=0)
+        last = self.end
         if self.frontier is not None:
             last = max(min(last, self.frontier + 1 + calls // 3), self.frontier + 1)
-        return max(last - calls, min(self.first.values(), default=0)), last
+        return max(last - calls, self.begin), last
 
 
 @dataclass(slots=True)
@@ -143,6 +153,7 @@ class CallBook:
         groups: those with a call, the stuck ones first (as in `Job.stuck`), then by name.
         kinds, files, group_names: what the numbers of `RankCalls` and `RankTransfers` stand for; they grow while calls
             are read.
+        descriptions: name of every group with calls or transfers -> what the job calls it, or "".
         movers: ranks that sent or received, ascending.
         transfers: reads what they sent and received.
     """
@@ -150,6 +161,7 @@ class CallBook:
     source: str
     transfers: ReadTransfers
     groups: list[GroupBook] = field(default_factory=list)
+    descriptions: dict[str, str] = field(default_factory=dict)
     movers: tuple[int, ...] = ()
     kinds: list[CallKind] = field(default_factory=list)
     files: list[str] = field(default_factory=list)

@@ -111,7 +111,7 @@ def _group(book: CallBook, group: GroupBook, calls: int) -> GroupHistory:
         left_out=max(first - 1 if group.tells_state else first, 0),  # torch counts from 1
         calls=tuple(rows),
         stuck=group.frontier,
-        beyond=max(max(group.ends.values(), default=0) - last, 0),
+        beyond=max(group.end - last, 0),
     )
 
 
