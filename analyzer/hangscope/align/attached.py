@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from hangscope.expressions import expression
 from hangscope.parse.source import ParsedSource
 
 # stacks/rank3-pid77.1.txt, logs/pid77.stdout.log
-_PID_IN_NAME = re.compile(r"(?:^|[/_.-])pid(\d{1,10})(?!\d)[^/]*$")
+_PID_IN_NAME = expression(r"(?:^|[/_.-])pid(\d{1,10})(?!\d)[^/]*$")
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
+from hangscope.expressions import expression
 
-LAUNCHER = re.compile(
+LAUNCHER = expression(
     r"(?:^|[/\s])(?:torchrun|mpirun|mpiexec|orted|prterun|srun|slurmstepd|horovodrun|deepspeed|composer|pt_elastic"
     r"|torch\.distributed\.(?:run|launch)|deepspeed\.launcher\.(?:launch|runner)"
     r"|accelerate(?:\.commands\.launch| launch|-launch)|colossalai run)(?=\s|$)|^(?:\S*/)?(?:ba|da)?sh(?=\s|$)"
 )
 """Programs that start ranks, and the shells around them."""
 
-LOCAL_RANK = re.compile(r"(?:^|\s)(?:--local[-_]rank[=\s]|LOCAL_RANK=)(\d{1,6})(?=\s|$)")
+LOCAL_RANK = expression(r"(?:^|\s)(?:--local[-_]rank[=\s]|LOCAL_RANK=)(\d{1,6})(?=\s|$)")
 """The local rank that a launcher puts on the command line."""

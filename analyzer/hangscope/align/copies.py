@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
 
 from hangscope.align.dump_owners import only_dumps
+from hangscope.expressions import expression
 from hangscope.parse.source import ParsedSource
 from hangscope.sources.origin import hints
 
-_FINE_TIME = re.compile(r"\d\d:\d\d:\d\d\.\d{6}")
+_FINE_TIME = expression(r"\d\d:\d\d:\d\d\.\d{6}")
 
 
 def without_copies(sources: Sequence[ParsedSource]) -> tuple[list[ParsedSource], list[str]]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from hangscope.align.claims import Claim
 from hangscope.align.dump_owners import LAUNCHER, RANK, Owners, only_dumps
+from hangscope.expressions import expression
 from hangscope.model import ProcessDump
 from hangscope.parse.columns import WriterKey, writer_key
 from hangscope.parse.source import ParsedSource
@@ -19,8 +20,8 @@ Node = tuple[str, ...]
 _CONTAINER_PIDS = 1000
 """Below this, equal process ids of two unnamed machines are no wonder: every container counts from 1."""
 
-_NODE_RANK = re.compile(r"--(?:node|machine)[-_]rank[=\s](\d{1,6})(?=\s|$)")
-_PER_NODE = re.compile(r"--nproc[-_]per[-_]node[=\s](\d{1,6})(?=\s|$)")
+_NODE_RANK = expression(r"--(?:node|machine)[-_]rank[=\s](\d{1,6})(?=\s|$)")
+_PER_NODE = expression(r"--nproc[-_]per[-_]node[=\s](\d{1,6})(?=\s|$)")
 
 
 def same_process(sources: Iterable[ParsedSource], nodes: Mapping[WriterKey, Node]) -> Iterator[tuple[Node, Node]]:

@@ -9,13 +9,14 @@ from dataclasses import dataclass, field
 
 from hangscope.align import commands
 from hangscope.align.claims import Claim
+from hangscope.expressions import expression
 from hangscope.model import Frame, ProcessDump
 from hangscope.parse.columns import WriterKey, writer_key
 from hangscope.parse.source import ParsedSource
 
 RANK, LOADER, CHECKPOINT, LAUNCHER, CHILD, HELPER = "rank", "loader", "checkpoint", "launcher", "child", "helper"
 
-_HELPER_COMMAND = re.compile(
+_HELPER_COMMAND = expression(
     r"torch[./]_inductor[./]compile_worker|multiprocessing[. ](?:resource_tracker|forkserver)"
     r"|wandb[-_./](?:service|core|internal)|\bray::IDLE|\braylet\b|\bgcs_server\b|(?:^|/)tensorboard\b|\bnvidia-smi\b"
     r"|\bpy-spy\b|(?:^|/)nvitop\b|pt_data_pin"
@@ -39,14 +40,14 @@ _MAX_ALIKE = 64
 _HEADS = frozenset({"stack_thread", "thread_dump"})
 """Kinds of events that the head lines of dumps make."""
 
-_RANK = re.compile(r"(?:^|\s)(?:--(?:global[-_])?rank[=\s]|RANK=)(\d{1,6})(?=\s|$)")
-_TITLE = re.compile(
+_RANK = expression(r"(?:^|\s)(?:--(?:global[-_])?rank[=\s]|RANK=)(\d{1,6})(?=\s|$)")
+_TITLE = expression(
     r"(?:VLLM::Worker|vllm::worker|sglang::scheduler|SGLang::Scheduler)(?P<parts>(?:_[A-Z]+\d+)*)", re.IGNORECASE
 )
-_ENGINE = re.compile(r"(?:VLLM|vllm|sglang|SGLang)::")
-_PART = re.compile(r"([A-Z]+)(\d+)", re.IGNORECASE)
-_NODES = re.compile(r"--nnodes[=\s](\d{1,6})(?=\s|$)")
-_PER_NODE = re.compile(r"--(?:nproc[-_]per[-_]node|num[-_]processes|num[-_]gpus)[=\s](\d{1,6})(?=\s|$)")
+_ENGINE = expression(r"(?:VLLM|vllm|sglang|SGLang)::")
+_PART = expression(r"([A-Z]+)(\d+)", re.IGNORECASE)
+_NODES = expression(r"--nnodes[=\s](\d{1,6})(?=\s|$)")
+_PER_NODE = expression(r"--(?:nproc[-_]per[-_]node|num[-_]processes|num[-_]gpus)[=\s](\d{1,6})(?=\s|$)")
 
 
 @dataclass(slots=True)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from hangscope.expressions import expression
 from hangscope.grammar.frames import COMMUNICATING, FrameTable, Reading, last_component
 from hangscope.model import Frame, ProcessDump, ThreadStack
 
@@ -22,7 +23,7 @@ _TELLS_MORE = (
 """What a thread has to do for the main thread to wait for it; the first of these wins."""
 
 _SHALLOW = 3
-_PROGRAM = re.compile(r"main|train|run|fit|step|loop|launch|worker|entry|cli|eval|test", re.IGNORECASE)
+_PROGRAM = expression(r"main|train|run|fit|step|loop|launch|worker|entry|cli|eval|test", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from hangscope.expressions import expression
 from hangscope.model import Event
 from hangscope.parse.source import ParsedSource
 
@@ -23,23 +23,23 @@ _TELLING = ("kube_pod", "kube_pod_name", "traceback_frame", "launch_command", "p
 _DEEPSPEED = "deepspeed_"
 
 # Slurm writes slurm-JOBID.out and slurm-JOBID_TASK.out by itself
-_SLURM_OUTPUT = re.compile(r"(?:^|/)slurm-(?P<job>\d{1,10}(?:_\d+)?)\.(?:out|err)\b")
-_JOB_OF_STEP = re.compile(r"(?P<job>\d{1,10}(?:_\d+)?)(?:\.\w+)*")
+_SLURM_OUTPUT = expression(r"(?:^|/)slurm-(?P<job>\d{1,10}(?:_\d+)?)\.(?:out|err)\b")
+_JOB_OF_STEP = expression(r"(?P<job>\d{1,10}(?:_\d+)?)(?:\.\w+)*")
 # (train_fn pid=123, ip=10.0.0.2)
-_RAY_TAG = re.compile(r"\bpid=\d+(?:, ip=|$)")
+_RAY_TAG = expression(r"\bpid=\d+(?:, ip=|$)")
 # [pod/NAME/CONTAINER] of kubectl logs --prefix
-_POD_TAG = re.compile(r"(?P<pod>[\w.-]+)/[\w.-]+")
+_POD_TAG = expression(r"(?P<pod>[\w.-]+)/[\w.-]+")
 _ACCELERATE = "accelerate/commands/launch.py"
 # what ps and the dumps of launchers show of their command lines
 _COMMANDS = (
-    ("accelerate", re.compile(r"\baccelerate(?:-launch\b| +launch\b|[./]commands[./]launch\b)")),
-    ("deepspeed", re.compile(r"\bdeepspeed[./]launcher\b|(?:^|/)deepspeed +[^-\s]*")),
-    ("torchrun", re.compile(r"\btorchrun\b|\btorch[./]distributed[./](?:run|launch)\b")),
-    ("mpirun", re.compile(r"(?:^|/)(?:mpirun|mpiexec|orterun|prterun|horovodrun)\b")),
-    ("srun", re.compile(r"(?:^|/)srun\b")),
-    ("ray", re.compile(r"\braylet\b|^ray::")),
+    ("accelerate", expression(r"\baccelerate(?:-launch\b| +launch\b|[./]commands[./]launch\b)")),
+    ("deepspeed", expression(r"\bdeepspeed[./]launcher\b|(?:^|/)deepspeed +[^-\s]*")),
+    ("torchrun", expression(r"\btorchrun\b|\btorch[./]distributed[./](?:run|launch)\b")),
+    ("mpirun", expression(r"(?:^|/)(?:mpirun|mpiexec|orterun|prterun|horovodrun)\b")),
+    ("srun", expression(r"(?:^|/)srun\b")),
+    ("ray", expression(r"\braylet\b|^ray::")),
 )
-_PDSH = re.compile(r"^(?:cmd = |\++ )?pdsh\b")
+_PDSH = expression(r"^(?:cmd = |\++ )?pdsh\b")
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 from hangscope.align import commands
 from hangscope.align.process import Process
+from hangscope.expressions import expression
 from hangscope.model import Event
 
-PYTHON = re.compile(r"(?:^|/)(?:python|pypy)[\d.]*\b|^pt_|^ray::|^VLLM::|^sglang::|torch", re.IGNORECASE)
+PYTHON = expression(r"(?:^|/)(?:python|pypy)[\d.]*\b|^pt_|^ray::|^VLLM::|^sglang::|torch", re.IGNORECASE)
 _MOST_PARENTS = 8
 TASK_KINDS = ("srun_task_exited", "srun_task_signalled", "srun_task_out_of_memory")
 

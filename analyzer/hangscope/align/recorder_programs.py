@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import itertools
-import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hangscope.align.recorder_tracks import Track
+from hangscope.expressions import expression
 from hangscope.parse.recorder.recording import CallShape, State
 
 _MOST_PERIODS = 24
 _ENOUGH = 0.85
-_PLACE = re.compile(r"^(?P<file>.*):(?P<line>\d+)(?: (?P<function>.*))?$")
+_PLACE = expression(r"^(?P<file>.*):(?P<line>\d+)(?: (?P<function>.*))?$")
 
 Token = tuple[object, ...]
 

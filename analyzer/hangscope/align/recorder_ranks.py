@@ -8,10 +8,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from hangscope.align.claims import MAX_RANKS
+from hangscope.expressions import expression
 from hangscope.parse.recorder.recording import Recording
 from hangscope.parse.source import ParsedSource, recording_writer
 
-_NUMBERED = re.compile(r"^(?P<before>.*?)(?P<number>\d{1,7})(?P<after>(?:\.[A-Za-z]\w*)*)$")
+_NUMBERED = expression(r"^(?P<before>.*?)(?P<number>\d{1,7})(?P<after>(?:\.[A-Za-z]\w*)*)$")
 
 
 @functools.lru_cache(maxsize=1 << 14)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from hangscope.align.recorder_ranks import parse_ranks
+from hangscope.expressions import expression
 from hangscope.model import Evidence, Location
 from hangscope.parse.recorder.recording import CallShape, Recording, State
 
-_PENDING = re.compile(b"[\x00-\x02]")
+_PENDING = expression(b"[\x00-\x02]")
 COALESCED = "coalesced"
 TORCH_NAMES = {
     "_all_gather_base": "all_gather_into_tensor",

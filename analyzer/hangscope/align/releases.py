@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from hangscope.align.process import Process
 from hangscope.align.stacks import Stacks
 from hangscope.align.versions import Inferred
+from hangscope.expressions import expression
 from hangscope.model import Event, Evidence, Location
 from hangscope.parse.recorder.recording import Recording
 from hangscope.resources import grammars_dir
@@ -30,12 +31,12 @@ _MOST_CITED = 3
 _SHIFT = 6
 """Lines by which a function may have moved between patch releases; the tables know one of each minor release."""
 
-_WORD = re.compile(r"[A-Za-z_]{4,}")
-_ORIGIN = re.compile(r"(?P<file>[\w./-]+):(?P<line>\d{1,6})")
-_FRAME = re.compile(r"(?P<file>.+?):(?P<line>\d{1,6}) (?P<function>\w+)")
-_WITH_FUNCTION = re.compile(r"\.(?:cc|h|cu):\d+ \(\w+\) NCCL (?:WARN|ATTN) ")
-_STAMPED = re.compile(r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\] [^\s:]+:\d+:\d+ ")
-_GROUP = re.compile(r"\[PG (?:(?P<guid>ID \d+ PG GUID )|\d+ (?P<named>\([^)]*\) )?Rank)")
+_WORD = expression(r"[A-Za-z_]{4,}")
+_ORIGIN = expression(r"(?P<file>[\w./-]+):(?P<line>\d{1,6})")
+_FRAME = expression(r"(?P<file>.+?):(?P<line>\d{1,6}) (?P<function>\w+)")
+_WITH_FUNCTION = expression(r"\.(?:cc|h|cu):\d+ \(\w+\) NCCL (?:WARN|ATTN) ")
+_STAMPED = expression(r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\] [^\s:]+:\d+:\d+ ")
+_GROUP = expression(r"\[PG (?:(?P<guid>ID \d+ PG GUID )|\d+ (?P<named>\([^)]*\) )?Rank)")
 _RECORDER_FORMATS = {(1, 0): ("2.2", "2.2"), (1, 4): ("2.3", "2.3"), (2, 1): ("2.4", "2.4"), (2, 4): ("2.5", "2.7")}
 _RECORDER_FORMATS |= {(2, 9): ("2.8", "2.8"), (2, 10): ("2.9", "")}
 """Format of a flight recorder's dump -> first and last PyTorch that writes it, "" = still."""

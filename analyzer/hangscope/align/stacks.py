@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,13 +11,14 @@ from hangscope.align.dump_owners import CHECKPOINT, CHILD, HELPER, LAUNCHER, LOA
 from hangscope.align.dump_threads import Choice, choose_thread
 from hangscope.align.identity import Identity
 from hangscope.align.process import Process
+from hangscope.expressions import expression
 from hangscope.grammar.frames import FrameTable, load_frames
 from hangscope.model import Frame, ProcessDump, ThreadStack
 from hangscope.parse.columns import writer_key
 from hangscope.parse.source import ParsedSource
 from hangscope.sources.origin import hints
 
-_NUMBERS = re.compile(r"(\d+)")
+_NUMBERS = expression(r"(\d+)")
 
 
 @dataclass(frozen=True, slots=True)

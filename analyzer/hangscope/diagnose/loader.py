@@ -30,6 +30,7 @@ from hangscope.diagnose.template import SUMMARY_NAMES, placeholders
 from hangscope.diagnose.versions import parse_requirement
 from hangscope.diagnose.where import find_line, line_of_byte, line_of_error
 from hangscope.errors import RuleError
+from hangscope.expressions import expression
 from hangscope.resources import rules_dir
 
 _RULE_KEYS = (
@@ -37,8 +38,8 @@ _RULE_KEYS = (
     *("explains_late", "false_positives", "references", "aliases", "when", "remedies", "cases"),
 )
 _WHEN_KEYS = ("all", "any", "none", "share", "before", "culprits", "min_count")
-_FIRST_TABLE = re.compile(r"^\[", re.MULTILINE)
-_FACT = re.compile(r'fact = "(\w+)"')  # tests/test_rules.py: it finds all that a rule's conditions name
+_FIRST_TABLE = expression(r"^\[", re.MULTILINE)
+_FACT = expression(r'fact = "(\w+)"')  # tests/test_rules.py: it finds all that a rule's conditions name
 _BESIDE_RULES = ("causes.toml", "settings.toml")
 _MAX_BYTES = 1 << 20
 

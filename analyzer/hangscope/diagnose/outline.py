@@ -6,6 +6,7 @@ import re
 import string
 
 from hangscope.diagnose.template import Placeholder, placeholders
+from hangscope.expressions import expression
 
 # What stands for a field, where its name alone would be no word of the sentence.
 _WORDS = {
@@ -52,18 +53,18 @@ _WORDS = {
     "why": "see the line",
 }
 _NUMBER, _NAME = "N", "NAME"
-_OF_A_UNIT = re.compile(r"_(?:bytes|ms|s|pid|number|index)\Z")
-_NO_ANSWER = re.compile(r"\b(?:unknown|not (?:said|known|shown|named))\b|\?")
+_OF_A_UNIT = expression(r"_(?:bytes|ms|s|pid|number|index)\Z")
+_NO_ANSWER = expression(r"\b(?:unknown|not (?:said|known|shown|named))\b|\?")
 # Behind these words, and before those, stands a name or a number and no description of it.
-_NOUN_BEFORE = re.compile(
+_NOUN_BEFORE = expression(
     r"\b(?:(?:node |local )?ranks?|groups?|GPUs?|ports?|pids?|S?Xid|call|switch error|Number|errno|tasks?)\s+\Z",
     re.IGNORECASE,
 )
-_NOUN_BEHIND = re.compile(
+_NOUN_BEHIND = expression(
     r"\s+(?:ranks?|launchers|members|nodes|others|peers|files|bytes|places|devices|tasks|flight-recorder|workers|"
     r"groups|times|cores|different|of (?:the )?\d|s)\b"
 )
-_BEGINS = re.compile(r"(?:\A|[\w)\"][.!?]\s+)\Z")
+_BEGINS = expression(r"(?:\A|[\w)\"][.!?]\s+)\Z")
 _FORMATTER = string.Formatter()
 
 
@@ -79,9 +80,9 @@ def outline(template: str) -> str:
     pieces = list(_FORMATTER.parse(template))
     written = ""
     wanted = iter(placeholders(template))
-    for at, (literal, expression, _, _) in enumerate(pieces):
+    for at, (literal, named, _, _) in enumerate(pieces):
         written += literal
-        if expression is not None:
+        if named is not None:
             behind = pieces[at + 1][0] if at + 1 < len(pieces) else ""
             words = _words(next(wanted), literal, behind)
             written += words[:1].upper() + words[1:] if _BEGINS.search(written) else words

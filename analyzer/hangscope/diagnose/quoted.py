@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import re
-
+from hangscope.expressions import expression
 from hangscope.model import Finding
 
 _QUOTING = (
     # an entry of a list or a row of a table in a document, with the message in quotes or backticks
-    re.compile(r"^\s*(?:[|>*+-]|\d{1,3}[.)])\s[^`\"“]{0,80}(?:`[^`]{16,}`|\"[^\"]{16,}\"|“[^”]{16,}”)"),
+    expression(r"^\s*(?:[|>*+-]|\d{1,3}[.)])\s[^`\"“]{0,80}(?:`[^`]{16,}`|\"[^\"]{16,}\"|“[^”]{16,}”)"),
     # a statement of a program with the message as a literal; a traceback shows such lines beside the error itself
-    re.compile(r"^\s*(?:(?:el)?if|assert|raise|return|print\(|log(?:ger|ging)?\.\w+\()[^\"']{0,80}[\"'].{12,}[\"']"),
+    expression(r"^\s*(?:(?:el)?if|assert|raise|return|print\(|log(?:ger|ging)?\.\w+\()[^\"']{0,80}[\"'].{12,}[\"']"),
     # pytest's id of a test that has the message as a parameter
-    re.compile(r"^\S{1,200}\.py::test_\w"),
+    expression(r"^\S{1,200}\.py::test_\w"),
 )
 _LONGEST = 1000
 

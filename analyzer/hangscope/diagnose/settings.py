@@ -18,12 +18,13 @@ from hangscope.align.versions import Versions
 from hangscope.diagnose.reader import Table
 from hangscope.diagnose.versions import PRODUCTS, fits
 from hangscope.errors import RuleError
+from hangscope.expressions import expression
 from hangscope.model import Remedy
 from hangscope.resources import rules_dir
 
 FILE = "settings.toml"
 
-NAME = re.compile(
+NAME = expression(
     r"\b(?:NCCL|TORCH|TORCHELASTIC|TORCHINDUCTOR|PYTORCH|GLOO)_[A-Z][A-Z0-9_]*\b|\bCUDA_LAUNCH_BLOCKING\b"
 )
 """What a setting of these programs looks like in text."""
@@ -32,9 +33,9 @@ _KEYS = (
     *("product", "first", "until", "successor", "deprecated", "ignored", "instead", "costs", "costs_at", "fast_path"),
 )
 _VERSION_KEYS = ("first", "until", "deprecated", "ignored")
-_ASSIGNMENT = re.compile(rf"(?P<name>{NAME.pattern})=(?P<value>[^\s;]*)")
+_ASSIGNMENT = expression(rf"(?P<name>{NAME.pattern})=(?P<value>[^\s;]*)")
 # ncclras, nccl-tests, grep NCCL_; the files of torch's flight recorder are called nccl_trace_rank_ for gloo, too
-_OF_NCCL = re.compile(r"\bNCCL|\bnccl(?!_trace)|\b\w+_perf\b")
+_OF_NCCL = expression(r"\bNCCL|\bnccl(?!_trace)|\b\w+_perf\b")
 # Names given up before these are offered only to jobs that are known to be older.
 _OLDEST_IN_USE = {"nccl": (2, 8), "torch": (2, 0)}
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 import string
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from hangscope.expressions import expression
 from hangscope.model import Fact, Value
 from hangscope.ranges import count_off
 
@@ -52,21 +52,21 @@ def placeholders(template: str) -> list[Placeholder]:
         ValueError: the braces do not match, or a placeholder has a format that does not exist.
     """
     found = []
-    for _, expression, spec, conversion in _FORMATTER.parse(template):
-        if expression is not None:
+    for _, named, spec, conversion in _FORMATTER.parse(template):
+        if named is not None:
             if conversion:
-                raise ValueError(f"{{{expression}!{conversion}}} has a conversion")
-            found.append(_placeholder(expression, spec or ""))
+                raise ValueError(f"{{{named}!{conversion}}} has a conversion")
+            found.append(_placeholder(named, spec or ""))
     return found
 
 
 def render(template: str, subject: Subject) -> str:
     """Fills in a template; what is not known becomes the placeholder's default (``{f.field|}``: none), else ``?``."""
     parts = []
-    for literal, expression, spec, _ in _FORMATTER.parse(template):
+    for literal, named, spec, _ in _FORMATTER.parse(template):
         parts.append(literal)
-        if expression is not None:
-            parts.append(_fill(_placeholder(expression, spec or ""), subject))
+        if named is not None:
+            parts.append(_fill(_placeholder(named, spec or ""), subject))
     return "".join(parts)
 
 
@@ -196,12 +196,12 @@ def _counted(value: float, one: str, many: str) -> str:
 
 _LONGEST_TITLE = 140
 # who does not know where leaves it out of a headline
-_NOWHERE = re.compile(r",? (?:on|of|at) an unknown host\b")
+_NOWHERE = expression(r",? (?:on|of|at) an unknown host\b")
 _HEADLINE_STARTS = ("all ", "rank ", "ranks ", "host ", "hosts ", "an unknown ", "process ", "a process ")
 
 # Words of logs are quoted in explanations too, so that only the words that templates put in are touched.
-_SPARE_SPACES = re.compile(r" +(?=[ \n]|\.(?:\s|\Z))")
-_SENTENCE_START = re.compile(
+_SPARE_SPACES = expression(r" +(?=[ \n]|\.(?:\s|\Z))")
+_SENTENCE_START = expression(
     r"(\A\s*|[a-z)>\]]\.\s+)([ratp])"
     r"(?=anks? \d|ll \d[\d,]* ranks|n unknown (?:rank|host)|he (?:shell|kernel|launcher) |rocess \d| process )"
 )

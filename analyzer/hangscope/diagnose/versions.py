@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import enum
 import operator
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from hangscope.align.versions import Version, Versions
+from hangscope.expressions import expression
 
 PRODUCTS = ("torch", "nccl", "cuda", "driver", "ofi")
 _BEYOND = 1_000
 """A minor version that no release has reached."""
 
-_PART = re.compile(r"\s*(?P<product>[a-z]+)?\s*(?P<operator>>=|<=|==|>|<)\s*(?P<version>\d+(?:\.\d+)*)\s*")
-_NUMBER = re.compile(r"\d+(?:\.\d+)*")
+_PART = expression(r"\s*(?P<product>[a-z]+)?\s*(?P<operator>>=|<=|==|>|<)\s*(?P<version>\d+(?:\.\d+)*)\s*")
+_NUMBER = expression(r"\d+(?:\.\d+)*")
 # NCCL prints its version also as one number: 2.8.4 is 2804, from 2.9 on 2.21.5 is 22105 (NCCL_VERSION in nccl.h).
-_NCCL_CODE = re.compile(r"2\d{3,4}")
+_NCCL_CODE = expression(r"2\d{3,4}")
 
 _COMPARE: dict[str, Callable[[tuple[int, ...], tuple[int, ...]], bool]] = {
     ">=": operator.ge,

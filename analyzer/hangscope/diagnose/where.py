@@ -6,13 +6,15 @@ import re
 import tomllib
 from collections.abc import Iterator
 
-_HEADER = re.compile(r"^\s*(?P<open>\[\[?)\s*(?P<name>[\w.\"' -]+?)\s*\]\]?\s*(?:#.*)?$")
-_KEY = re.compile(r"^\s*(?P<key>[\w.\"'-]+)\s*=")
+from hangscope.expressions import expression
+
+_HEADER = expression(r"^\s*(?P<open>\[\[?)\s*(?P<name>[\w.\"' -]+?)\s*\]\]?\s*(?:#.*)?$")
+_KEY = expression(r"^\s*(?P<key>[\w.\"'-]+)\s*=")
 # Python 3.11 to 3.14: "(at line 3, column 5)", "(at end of document)"
-_PLACE = re.compile(r" \(at (?:line (?P<line>\d+), column \d+|end of document)\)$")
-_PART = re.compile(r"(?P<name>[^.\[\]]+)(?:\[(?P<number>\d+)\])?")
+_PLACE = expression(r" \(at (?:line (?P<line>\d+), column \d+|end of document)\)$")
+_PART = expression(r"(?P<name>[^.\[\]]+)(?:\[(?P<number>\d+)\])?")
 # what may hold brackets and quotes that mean nothing: strings over several lines, strings, comments
-_STRINGS = re.compile(
+_STRINGS = expression(
     r'"""(?:\\.|[^\\])*?"""'
     r"|'''.*?'''"
     r'|"(?:\\.|[^"\\\n])*"'

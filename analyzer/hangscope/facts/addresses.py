@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 
-_LOOPBACK = re.compile(
+from hangscope.expressions import expression
+
+_LOOPBACK = expression(
     r"^\[?(?:localhost(?:\.localdomain)?|127(?:\.\d{1,3}){3}|::1|0\.0\.0\.0|::ffff:127(?:\.\d{1,3}){3})\]?$",
     re.IGNORECASE,
 )
-_NETMASK = re.compile(r"^255\.(?:255|0)\.")
-_PORT = re.compile(r"^(?P<host>\[[^\]]*\]|[^:]*):\d+(?:\$\d+)?$")
+_NETMASK = expression(r"^255\.(?:255|0)\.")
+_PORT = expression(r"^(?P<host>\[[^\]]*\]|[^:]*):\d+(?:\$\d+)?$")
 
 
 def host_part(address: str) -> str:

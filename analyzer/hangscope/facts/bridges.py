@@ -6,10 +6,10 @@ connections over all interfaces it lists, and those of a bridge end inside the h
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from hangscope.align.job import Job
+from hangscope.expressions import expression
 from hangscope.facts import FactKind
 from hangscope.facts.collect import evidence_of
 from hangscope.facts.comparisons.network import VIRTUAL
@@ -25,8 +25,8 @@ KINDS = {
         ("peer", "bridge", "error"), "A connection to the address of a bridge, which every host has for itself, failed."
     ),
 }
-_LISTED = re.compile(r"\[\d+\](?P<name>[^\s:<>\[\]]+):(?P<address>[^\s<>]+)<\d+>")
-_OWN_END = re.compile(r"veth\d")
+_LISTED = expression(r"\[\d+\](?P<name>[^\s:<>\[\]]+):(?P<address>[^\s<>]+)<\d+>")
+_OWN_END = expression(r"veth\d")
 # Networks that Docker and libvirt give to their first bridge; the MAC addresses of Docker begin with 02:42.
 _USUAL = (("172.17.", "docker0"), ("192.168.122.", "virbr0"), ("fe80::42:", "docker0"))
 _FAILED = ("connect_failed", "connect_retries_used_up", "connect_unanswered")

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from hangscope.align.job import Job
+from hangscope.expressions import expression
 from hangscope.facts import FactKind
 from hangscope.facts.collect import evidence_of
 from hangscope.model import Event, Fact
@@ -23,10 +24,10 @@ KINDS = {
     ),
 }
 # a build without that handler, or without what the page needs, says so for every rank
-_NO_HANDLER = re.compile(
+_NO_HANDLER = expression(
     r"not found|Failed to find handler|\b404\b|No module named|not supported|Error: 5\d\d", re.IGNORECASE
 )
-_REFUSED = re.compile(
+_REFUSED = expression(
     r"refused|Cannot connect|ConnectorError|NewConnectionError|reset by peer|Errno 111", re.IGNORECASE
 )
 

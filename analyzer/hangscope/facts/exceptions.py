@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from hangscope.align.job import Job
 from hangscope.align.process import Process
+from hangscope.expressions import expression
 from hangscope.facts import FactKind
 from hangscope.facts.collect import evidence_of
 from hangscope.facts.deaths import find_deaths
@@ -33,21 +33,21 @@ KINDS = {
 }
 
 # The last part of the type's name. Wrappers carry another exception or an exit status and say nothing themselves.
-_WRAPPERS = re.compile(
+_WRAPPERS = expression(
     r"^(?:ChildFailedError|ProcessRaisedException|ProcessExitedException|RayTaskError|_RemoteTraceback|SystemExit|"
     r"CalledProcessError|InstantiationException|TrainingFailedError|WorkerGroupError|(?:Base)?ExceptionGroup|BdbQuit)"
 )
-_INTERRUPTS = re.compile(
+_INTERRUPTS = expression(
     r"^(?:KeyboardInterrupt|SignalException|CancelledError|GeneratorExit|SigTermReceivedException)$"
 )
-_CONSEQUENCES = re.compile(
+_CONSEQUENCES = expression(
     r"^(?:Dist(?:Backend|Network|Store|)Error|Rendezvous\w+|BrokenPipeError|Connection\w*Error|EOFError|EngineDeadError|"
     r"EngineGenerateError|ActorDiedError|RayActorError|ActorUnavailableError|WorkerCrashedError|NodeDiedError|"
     r"HorovodInternalError|QueueEmptyError|Empty|WorkerGroupFailureException|GetTimeoutError|"
     r"(?:Unavailable|Aborted|DeadlineExceeded|Cancelled)Error|IncompleteReadError|BrokenProcessPool|RemoteError|RpcError|_InactiveRpcError)$"
 )
 # gloo (pair.cc, unbound_buffer.cc), TCPStore (1.8 to 2.14), NCCL as torch wraps it, JAX's coordination service.
-_CONSEQUENCE_TEXTS = re.compile(
+_CONSEQUENCE_TEXTS = expression(
     r"^cancelled$|Connection (?:closed by|reset by|was closed)|Broken pipe|Socket (?:Timeout|closed)|"
     r"(?:Read|Write) (?:error|timeout) \[|timed out connecting: |"
     r"Timed out (?:waiting|initializing)|wait timeout after|timed out in (?:call to wait|blocking wait)|"
@@ -67,36 +67,36 @@ _CONSEQUENCE_TEXTS = re.compile(
     r"^\[(?:\.\.)?/[^\]]*$|"
     r"DEADLINE_EXCEEDED|UNAVAILABLE:|ABORTED:|[Ww]ait(?:ing)? (?:for|on) .*(?:timed out|timeout)|heartbeat"
 )
-_LAUNCH_TEXTS = re.compile(
+_LAUNCH_TEXTS = expression(
     r"environment variable \w+ expected|Error initializing torch\.distributed|invalid device ordinal|"
     r"[Aa]ddress already in use|EADDRINUSE|failed to (?:listen|bind)|host not found|Name or service not known|"
     r"name resolution|Unable to (?:find address for|resolve)|process group has not been initialized|"
     r"unrecognized arguments|[Ww]orld ?_?size(?!=\d+, (?:worker_count|num_workers))|nproc|"
     r"MASTER_(?:ADDR|PORT)|LOCAL_RANK|not reachable via ssh|No rendezvous handler|Duplicate GPU"
 )
-_COLLECTIVE_TEXTS = re.compile(
+_COLLECTIVE_TEXTS = expression(
     r"Detected mismatch between collectives|Expected to have finished reduction|DDP expects same model across|"
     r"appears not to match (?:sizes|strides)|is not part of group|disagreement between rank|collective mismatch|"
     r"not (?:the )?(?:same|equal) (?:on|across) all ranks|Received data size doesn't match|[Mm]ismatched collective"
 )
-_GPU_TEXTS = re.compile(
+_GPU_TEXTS = expression(
     r"CUDA (?:error|out of memory|driver error|failure)|out of memory\. Tried to allocate|cudaError|CUBLAS_STATUS|"
     r"cuDNN error|CUDNN_STATUS|ECC error|no kernel image|Triton Error \[CUDA\]|HIP (?:error|out of memory)|NVML|"
     r"hipError|HSA_STATUS|"
     r"CUFFT_|CUSOLVER_|CUSPARSE_|RESOURCE_EXHAUSTED|nvrtc"
 )
-_MEMORY_TEXTS = re.compile(
+_MEMORY_TEXTS = expression(
     r"DefaultCPUAllocator|Cannot allocate memory|Unable to allocate .* for an array|std::bad_alloc"
 )
-_RESOURCE_TEXTS = re.compile(
+_RESOURCE_TEXTS = expression(
     r"Too many open files|items of ancdata|No space left on device|Disk quota exceeded|shared memory|iostream error|"
     r"unexpected pos|PytorchStreamWriter failed|torch_shm|unable to (?:mmap|open shared|resize file|write to file)|"
     r"can't start new thread|Resource temporarily unavailable|Stale file handle|Input/output error|"
     r"Read-only file system|DataLoader (?:worker|process) \(pid|DataLoader timed out|Pin memory thread"
 )
-_QUOTED = re.compile(r"^Caught \S+ in (?:DataLoader worker process|replica|pin memory)")
+_QUOTED = expression(r"^Caught \S+ in (?:DataLoader worker process|replica|pin memory)")
 # torch's own tools that read dumps; they run beside the job (2.10 on: the debug server's frontend).
-_TOOLS = re.compile(r"flight_recorder|torchfrtrace|[/\\]debug[/\\]_|wandb|tensorboard|mlflow")
+_TOOLS = expression(r"flight_recorder|torchfrtrace|[/\\]debug[/\\]_|wandb|tensorboard|mlflow")
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,11 @@ something earlier, and so do GSP time-outs and switch errors after a GPU or a li
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from hangscope.align.job import Job
+from hangscope.expressions import expression
 from hangscope.facts import FactKind, exceptions
 from hangscope.facts.codes.xid import Meaning, recovery_step, sxid_meaning, xid_meaning
 from hangscope.facts.collect import evidence_of
@@ -55,8 +55,8 @@ ERROR_KINDS = tuple(
 
 _BUS_GONE, _MEMORY, _NVLINK, _HARDWARE = "gpu-fell-off-bus", "gpu-memory-fault", "nvlink-error", "gpu-hardware-error"
 
-_PREVIOUS = re.compile(r"previous Xid (\d+)")
-_TELLING = re.compile(r"Warp Exception|MMU Fault|faulted @|[Ff]atal|link \d|DBE|RPC|Out Of Range|Illegal")
+_PREVIOUS = expression(r"previous Xid (\d+)")
+_TELLING = expression(r"Warp Exception|MMU Fault|faulted @|[Ff]atal|link \d|DBE|RPC|Out Of Range|Illegal")
 _RECOVERY_CHANGED = 154
 _ACCESS = "cuda-illegal-access"
 # What a lost GPU or link brings about on others: GSP time-outs, switch errors, link errors.

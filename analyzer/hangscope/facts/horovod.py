@@ -6,13 +6,13 @@ Up to 0.15 a report lists the ranks that are ready for a tensor, then those that
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from hangscope.align.job import Job
 from hangscope.align.world import size_in
+from hangscope.expressions import expression
 from hangscope.facts import FactKind
 from hangscope.facts.collect import evidence_of
 from hangscope.facts.progress import numbers
@@ -26,7 +26,7 @@ KINDS = {
         ("tensor", "others", "tie"), "Ranks wait in one tensor for their peers, which wait in another tensor for them."
     ),
 }
-_LISTED = re.compile(r"(?P<tensor>[\w.\-/:]{1,200}) \[(?P<which>ready|missing) ranks: (?P<ranks>\d+(?:[ ,]+\d+)*)\]")
+_LISTED = expression(r"(?P<tensor>[\w.\-/:]{1,200}) \[(?P<which>ready|missing) ranks: (?P<ranks>\d+(?:[ ,]+\d+)*)\]")
 
 
 @dataclass(slots=True)

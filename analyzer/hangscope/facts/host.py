@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from hangscope.align.job import Job
+from hangscope.expressions import expression
 from hangscope.facts import FactKind
 from hangscope.facts.collect import evidence_of
 from hangscope.facts.death import expand_hosts, expand_numbers
@@ -27,10 +28,10 @@ KINDS = {
     "node_gone": FactKind(("how",), "A node left the job as a whole."),
 }
 
-_SHM = re.compile(r"/dev/shm|\bshm\b|psm_|/torch_\d|nccl-\w{6}")  # noqa: S108  (text to find, no file is opened)
+_SHM = expression(r"/dev/shm|\bshm\b|psm_|/torch_\d|nccl-\w{6}")  # noqa: S108  (text to find, no file is opened)
 # joblib found no room for its semaphores, and goes on without them
 _SERIAL = "joblib will operate in serial mode"
-_VOLUMES = re.compile(r"shm")
+_VOLUMES = expression(r"shm")
 # Kubernetes evicts pods for want of these
 _DISKS = ("ephemeral-storage", "nodefs", "imagefs", "inodes")
 

@@ -6,11 +6,11 @@ shape of their lines tells a range of releases, and two ranges that do not meet 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hangscope.align.process import Process
+from hangscope.expressions import expression
 from hangscope.model import Event
 
 Release = tuple[int, ...]
@@ -19,7 +19,7 @@ _ANY = 99
 _NEWEST: Release = (_ANY,)
 _LAST_SILENT: Release = (2, 21, _ANY)
 _EVERYBODY_SAYS: Release = (2, 22)
-_NUMBER = re.compile(r"\d+")
+_NUMBER = expression(r"\d+")
 
 
 @dataclass(frozen=True, slots=True)

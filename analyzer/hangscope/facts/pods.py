@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from hangscope.align.job import Job
+from hangscope.expressions import expression
 from hangscope.facts import FactKind
 from hangscope.facts.collect import evidence_of
 from hangscope.model import Event, Fact, Value
@@ -25,12 +25,12 @@ KINDS = {
         ("pod", "pod_status", "others"), "A pod is being deleted while `others` pods of its kind run."
     ),
 }
-_WAITING = re.compile(
+_WAITING = expression(
     r"(?:Init:.*|Pending|ContainerCreating|PodInitializing|ImagePullBackOff|ErrImagePull|InvalidImageName|"
     r"CreateContainer(?:Config)?Error|SchedulingGated|ContainersNotReady)"
 )
-_FAILED = re.compile(r"(?:CrashLoopBackOff|Error|RunContainerError|StartError|ContainerStatusUnknown|DeadlineExceeded)")
-_NUMBER = re.compile(r"\d+")
+_FAILED = expression(r"(?:CrashLoopBackOff|Error|RunContainerError|StartError|ContainerStatusUnknown|DeadlineExceeded)")
+_NUMBER = expression(r"\d+")
 
 
 def find(job: Job) -> Iterator[Fact]:

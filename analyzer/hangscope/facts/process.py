@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from hangscope.align.job import Job
 from hangscope.align.process import Process
+from hangscope.expressions import expression
 from hangscope.facts import FactKind
 from hangscope.facts.abort_reasons import is_abort_explained
 from hangscope.facts.collect import evidence_of
@@ -55,12 +55,12 @@ _CRIES = {
     "shell_signal_word": "signal_text",
 }
 _CRY_SIGNALS = (
-    (re.compile(r"[Ss]egmentation fault|[Ss]egfault|SIGSEGV"), "SIGSEGV"),
-    (re.compile(r"Bus error|SIGBUS"), "SIGBUS"),
-    (re.compile(r"Floating[ -]point exception|SIGFPE|divide error"), "SIGFPE"),
-    (re.compile(r"Illegal instruction|SIGILL|invalid opcode"), "SIGILL"),
-    (re.compile(r"general protection"), "SIGSEGV"),
-    (re.compile(r"Abort|SIGABRT"), "SIGABRT"),
+    (expression(r"[Ss]egmentation fault|[Ss]egfault|SIGSEGV"), "SIGSEGV"),
+    (expression(r"Bus error|SIGBUS"), "SIGBUS"),
+    (expression(r"Floating[ -]point exception|SIGFPE|divide error"), "SIGFPE"),
+    (expression(r"Illegal instruction|SIGILL|invalid opcode"), "SIGILL"),
+    (expression(r"general protection"), "SIGSEGV"),
+    (expression(r"Abort|SIGABRT"), "SIGABRT"),
 )
 _SILENT = ("wrapper", "interrupt", "tool")
 _NO_REASONS = (*_SILENT, "consequence")
@@ -79,7 +79,7 @@ _SLURM_STATES = {
     "CANCELLED+": "scancel",
 }
 # The last words of a script that is through.
-_DONE = re.compile(
+_DONE = expression(
     r"(?i)\b(?:training|run|job|eval\w*|epoch\w*|work|script|main|inference|generation|policy|model|all)?\W*"
     r"(?:is |was |has )?(?:finished|complete(?:d)?|done|leaving|exiting|ended|all good|saved|bye|goodbye)\b"
 )

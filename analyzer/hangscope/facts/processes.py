@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
 from hangscope.align.job import Job
 from hangscope.align.process_ranks import PYTHON, TASK_KINDS, Owner, ProcessRanks, Row
+from hangscope.expressions import expression
 from hangscope.facts import FactKind
 from hangscope.facts.collect import evidence_of
 from hangscope.model import Event, Evidence, Fact, Value
@@ -33,14 +33,14 @@ KINDS = {
         ("process",), "A rank's process is not in a table that shows the other ranks of its host."
     ),
 }
-STORAGE = re.compile(
+STORAGE = expression(
     r"nfs|rpc_|fuse|ceph|lustre|^ll_|^cl_|^osc_|^ldlm|^ptlrpc|gpfs|mmfs|cxi|cifs|smb|9p|p9_|io_schedule|wait_on_page|"
     r"folio_wait|wait_on_bit|jbd2|xfs|ext4|btrfs|zfs|zio|txg_|blk_|bio_|bit_wait_io|sync_inode|balance_dirty|wb_wait|"
     r"rq_qos|wbt_|^dm_|^md_|raid|nvme|lookup_slow|iomap|filemap|do_fsync|vfs_|submit_bio|dio_|read_pages|inode|"
     r"path_openat|open_namei|d_alloc_parallel|do_truncate|statfs|page_cache|sync_file|wait_for_stable|beegfs|weka|wekafs"
 )
-GPU_DRIVER = re.compile(r"^_?nv_|nvidia|^uvm_|^os_acquire|^rm_|_nv\d+rm|amdgpu|^kfd_|drm_|dma_fence")
-_IDLE = re.compile(r"^\[|kworker|^\(?sd-pam")
+GPU_DRIVER = expression(r"^_?nv_|nvidia|^uvm_|^os_acquire|^rm_|_nv\d+rm|amdgpu|^kfd_|drm_|dma_fence")
+_IDLE = expression(r"^\[|kworker|^\(?sd-pam")
 
 
 def find(job: Job) -> Iterator[Fact]:

@@ -8,13 +8,13 @@ later), and ``env`` prints all.
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from hangscope.align.job import Job
 from hangscope.align.process import Process
+from hangscope.expressions import expression
 from hangscope.facts.agreed_settings import effect_of, effective, is_of_host
 from hangscope.model import Event
 
@@ -33,7 +33,7 @@ MILESTONES = frozenset(
     }
 )
 _HEAD = frozenset({"bootstrap_interface", "nccl_version"})
-_LISTED = re.compile(r"\b((?:TORCH|NCCL)_[A-Z0-9_]+): ([^\s,]+)")
+_LISTED = expression(r"\b((?:TORCH|NCCL)_[A-Z0-9_]+): ([^\s,]+)")
 _TORCH_DEBUG = "TORCH_DISTRIBUTED_DEBUG"
 _A_DUMP = 3
 """Of so many variables that a process prints as ``X=V``, one that is not among them is not set."""

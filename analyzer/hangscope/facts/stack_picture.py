@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hangscope.align.job import Job
+from hangscope.expressions import expression
 from hangscope.facts.attached import going_on
 from hangscope.facts.deaths import find_deaths
 from hangscope.facts.stack_stands import ON_GPU, Stand, find_stands
@@ -24,7 +25,7 @@ _PARENTS = frozenset({"vllm-engine-waits-for-workers", "ray-wait", "torch-old-la
 """Patterns of processes that wait for the ranks that they started."""
 
 _DEADLY = frozenset({"SIGKILL", "SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGABRT"})
-_PROGRESS = re.compile(
+_PROGRESS = expression(
     r"\b(?:step|iter(?:ation)?|epoch|batch|global_step|it/s|samples?/s|tokens?/s)\b.{0,24}\d|\d.{0,8}\b(?:it/s|s/it)\b",
     re.IGNORECASE,
 )

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from hangscope.align.job import Job
 from hangscope.align.stack_tree import frames_of
 from hangscope.align.stacks import Position, place_of
+from hangscope.expressions import expression
 from hangscope.facts.stack_lines import caller_of, where_of
 from hangscope.grammar.frames import last_component, load_frames
 from hangscope.model import Frame, Value
@@ -24,8 +25,8 @@ ON_GPU = frozenset({"gpu-sync", "backward", "optimizer"})
 
 _TOOLS = ("py-spy", "pystack", "py-bt", "gdb", "lldb", "faulthandler")
 _SAYS_NOTHING = frozenset({"running", "native", "unknown", "noise"})
-_CRASH = re.compile(r"^Fatal Python error")
-_REFUSED = re.compile(r"Failed to suspend process|unexpected waitpid result", re.IGNORECASE)
+_CRASH = expression(r"^Fatal Python error")
+_REFUSED = expression(r"Failed to suspend process|unexpected waitpid result", re.IGNORECASE)
 _WRAPPERS = ("c10d_logger.py", "contextlib.py", "nn/modules/module.py", "torch/utils/_contextlib.py")
 Step = tuple[str, str, int | None]
 

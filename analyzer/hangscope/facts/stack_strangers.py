@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 
+from hangscope.expressions import expression
 from hangscope.facts.stack_stands import Stand
 
-_PROGRAM = re.compile(r"(?:^|\s)-m\s+(?P<module>[\w.]+)|(?:^|[\s/])(?P<script>[\w.+-]+\.pyz?)(?=\s|$)")
-_WORKER = re.compile(r"multiprocessing|<string>|-c\b|::")
+_PROGRAM = expression(r"(?:^|\s)-m\s+(?P<module>[\w.]+)|(?:^|[\s/])(?P<script>[\w.+-]+\.pyz?)(?=\s|$)")
+_WORKER = expression(r"multiprocessing|<string>|-c\b|::")
 """Command lines that tell nothing of the program: of children, and titles that processes gave themselves."""
 
 

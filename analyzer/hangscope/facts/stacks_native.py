@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from hangscope.align.job import Job
 from hangscope.align.stacks import Position
+from hangscope.expressions import expression
 from hangscope.facts import FactKind
 from hangscope.facts.stack_lines import frame_line
 from hangscope.model import Fact, Frame, ThreadStack, Value
@@ -17,13 +17,13 @@ KINDS = {
     )
 }
 
-_WATCHDOG = re.compile(
+_WATCHDOG = expression(
     r"workCleanupLoop|ncclCommWatchdog|[wW]atchdogHandler|Watchdog::(?:run|runLoop)|[hH]eartbeatMonitor(?:::|\b)"
 )
-_HELD = re.compile(
+_HELD = expression(
     r"^(?:cuda[A-Z]|cu[A-Z]|nccl[A-Z]|pnccl)|take_gil|PyGILState_Ensure|PyEval_(?:RestoreThread|AcquireThread)"
 )
-_HELD_IN = re.compile(r"libcuda|libcudart|libnccl")
+_HELD_IN = expression(r"libcuda|libcudart|libnccl")
 
 
 def find(job: Job) -> Iterator[Fact]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
 from hangscope.align.job import Job
 from hangscope.align.stacks import Position
+from hangscope.expressions import expression
 from hangscope.facts import FactKind
 from hangscope.facts.stack_lines import frame_line, lines_of
 from hangscope.facts.stack_picture import Picture, has_signs_of_hang, picture_of
@@ -27,7 +27,7 @@ KINDS = {
     "stack_exit_waits": FactKind(_FIELDS, "An interpreter waits at its exit for a thread that does not end."),
     "stacks_tear_down": FactKind(_FIELDS, "All dumped processes destroy their process groups."),
 }
-_NODES = re.compile(r"--nnodes[=\s](?:\d+:)?(\d{1,6})(?=\s|$)")
+_NODES = expression(r"--nnodes[=\s](?:\d+:)?(\d{1,6})(?=\s|$)")
 
 
 def find(job: Job) -> Iterator[Fact]:

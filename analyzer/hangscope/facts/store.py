@@ -9,6 +9,7 @@ from dataclasses import replace
 from hangscope.align.job import Job
 from hangscope.align.process import Process
 from hangscope.align.world import size_in
+from hangscope.expressions import expression
 from hangscope.facts import FactKind
 from hangscope.facts.addresses import host_part, is_loopback, is_malformed, is_numeric_name
 from hangscope.facts.collect import evidence_of
@@ -42,10 +43,10 @@ _CONNECT_FAILURES = (
     "rendezvous_connection_failed",
 )
 _RETRIES = ("client_connect_failed", "server_not_listening")
-_RETRYING = re.compile(r"(?:client|server) socket (?:has|on)|is listening yet")
+_RETRYING = expression(r"(?:client|server) socket (?:has|on)|is listening yet")
 _BIND_FAILURES = ("server_listen_failed", "server_bind_failed", "server_no_address", "port_taken")
 _LOSSES = ("store_connection_lost", "store_closed", "store_check_failed", "store_call_failed")
-_BROKEN = re.compile(r"[Cc]onnection (?:was )?(?:\w+ )?(?:reset|closed)|[Bb]roken pipe|got 0 bytes|not connected")
+_BROKEN = expression(r"[Cc]onnection (?:was )?(?:\w+ )?(?:reset|closed)|[Bb]roken pipe|got 0 bytes|not connected")
 _PEER_LOSSES = ("gloo_peer_closed", "gloo_read_error", *_LOSSES)
 _FAULTS = frozenset(
     {
@@ -62,13 +63,13 @@ _FAULTS = frozenset(
 _ADDRESS_IN_USE, _NO_SUCH_FAMILY = 98, 97
 _GIVE_UP_COUNT = 3
 
-LEAVING = re.compile(
+LEAVING = expression(
     r"\b(?:finished|complete[d]?|done|leaving|exiting|saved|bye|end(?:ed)? of (?:training|run|epoch)|"
     r"out of data|no more (?:data|batches|work)|"
     r"exhausted|shutting down|success(?:ful(?:ly)?)?|all steps)\b",
     re.IGNORECASE,
 )
-_UNHAPPY = re.compile(r"\b(?:error|fail(?:ed|ure)?|exception|timed? ?out|abort|traceback|warning|not)\b", re.IGNORECASE)
+_UNHAPPY = expression(r"\b(?:error|fail(?:ed|ure)?|exception|timed? ?out|abort|traceback|warning|not)\b", re.IGNORECASE)
 
 
 def find(job: Job) -> Iterator[Fact]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterator
 
 from hangscope.align.job import Job
+from hangscope.expressions import expression
 from hangscope.facts import FactKind
 from hangscope.facts.codes.verbs import mlx5_status, status_of, vendor_words
 from hangscope.facts.collect import evidence_of
@@ -27,7 +27,7 @@ KINDS = {
     ),
 }
 _FLUSH = 5
-_DEVICES = re.compile(r"\[\d+\](\w+)")
+_DEVICES = expression(r"\[\d+\](\w+)")
 _SIDES = {
     "own": "the host that prints it",
     "peer": "the peer's host",

@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from hangscope.align.job import Job
+from hangscope.expressions import expression
 from hangscope.facts import FactKind
 from hangscope.facts.collect import evidence_of
 from hangscope.facts.progress import numbers
@@ -33,7 +34,7 @@ KINDS = {
     "coordinator_left": FactKind((), "JAX's coordination service ended before its tasks, without any failure shown."),
 }
 
-_SINGLE_RANK_WORK = re.compile(
+_SINGLE_RANK_WORK = expression(
     r"tokeni|map|filter|pack|group|process|index|convert|consolidat|sav|load|generat|download|build|pars", re.IGNORECASE
 )
 _AROUND_S = 90.0

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
-
 from hangscope.align.job import Job
+from hangscope.expressions import expression
 from hangscope.model import Event
 
-_TAG = re.compile(r"\[rank(\d+)\]:")
+_TAG = expression(r"\[rank(\d+)\]:")
 NAMING_RANKS = ("watchdog_thread_ended", "watchdog_timeout", "watchdog_takes_process_down")
 """Kinds of lines in which torch's watchdog prints its rank in the group."""
 _MOST_RANKS = 2**20

@@ -10,10 +10,11 @@ from lark import Lark, Tree
 from lark.exceptions import LarkError
 
 from hangscope.errors import GrammarError
+from hangscope.expressions import expression
 from hangscope.grammar.compile import Definitions, compile_start, literal_pattern
 from hangscope.grammar.matcher import Grammar
 
-_HEADER = re.compile(r"//\s*(?P<key>source|about|anchors)\s*:\s*(?P<value>.*)")
+_HEADER = expression(r"//\s*(?P<key>source|about|anchors)\s*:\s*(?P<value>.*)")
 
 
 def load_grammar(path: Path, base: Path) -> Grammar:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
+
+from hangscope.expressions import expression
 
 Place = tuple[int, int]
 """Index of a grammar, and of one of its alternatives."""
 
 _SHORTEST = 3
 _MOST_WORDS, _LONGEST = 1 << 14, 64
-_WORD = re.compile(r"[A-Za-z_]{3,}")
+_WORD = expression(r"[A-Za-z_]{3,}")
 
 
 class WordIndex:

@@ -14,11 +14,12 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
+from hangscope.expressions import expression
 from hangscope.grammar.index import Place, WordIndex
 from hangscope.grammar.samples import Sample, read_samples
 from hangscope.model import Value
 
-_BLANKS = re.compile(r"[ \t]{2,}|\t")
+_BLANKS = expression(r"[ \t]{2,}|\t")
 # The time of a search can grow with the square of the text, or its cube (a word, any text, a word, any text, a word).
 # Messages are shorter than this; in a longer text only what stands around their literals is searched.
 _LONG = 1024

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from hangscope.expressions import expression
 from hangscope.model import Frame
 
 # what sys.stdlib_module_names of this Python no longer (or not yet) holds, but the job's Python may
 _OTHER_STDLIB = frozenset({"asynchat", "asyncore", "distutils", "imp", "smtpd", "compression", "annotationlib"})
 STDLIB = sys.stdlib_module_names | _OTHER_STDLIB
 
-_INSTALLED = re.compile(r"(?:^|/)(?:site-packages|dist-packages)/|(?:^|/)lib(?:64)?/python3(?:\.\d+)?t?/|\.zip/")
+_INSTALLED = expression(r"(?:^|/)(?:site-packages|dist-packages)/|(?:^|/)lib(?:64)?/python3(?:\.\d+)?t?/|\.zip/")
 # <ipython-input-3-0123456789ab>, <stdin>: typed by the user; other names in brackets are made by machines
-_TYPED = re.compile(r"<(?:ipython-input|stdin)")
+_TYPED = expression(r"<(?:ipython-input|stdin)")
 # written by compilers: torch.compile's kernels, extensions built on the fly
-_GENERATED = re.compile(r"/torchinductor_[^/]*/|/torch_extensions/|/\.triton/")
-_NOTEBOOK_CELL = re.compile(r"/ipykernel_\d+/\d+\.py$")
+_GENERATED = expression(r"/torchinductor_[^/]*/|/torch_extensions/|/\.triton/")
+_NOTEBOOK_CELL = expression(r"/ipykernel_\d+/\d+\.py$")
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass
 
 from hangscope.errors import GrammarError
+from hangscope.expressions import expression
 from hangscope.model import Value
 
-_SAMPLE = re.compile(r"//\s?(?:match (?P<kind>\w+)|(?P<no>no-match)):[ ]?(?P<text>.*)")
+_SAMPLE = expression(r"//\s?(?:match (?P<kind>\w+)|(?P<no>no-match)):[ ]?(?P<text>.*)")
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
+from hangscope.expressions import expression
 from hangscope.live import procfs
 from hangscope.live.procfs import Stat
 from hangscope.live.targets import Claim, LiveJob, Target, read_claim
@@ -16,17 +16,17 @@ _JOB = (
     "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID", "SLURM_JOB_ID", "SLURM_STEP_ID", "PMIX_NAMESPACE",
     "OMPI_MCA_ess_base_jobid",
 )  # fmt: skip
-_LAUNCHER = re.compile(
+_LAUNCHER = expression(
     r"(?:^|[/\s])(?:torchrun|deepspeed|horovodrun|composer|accelerate)(?:\s|$)"
     r"|torch[./]distributed[./](?:run|launch)|deepspeed[./]launcher|accelerate[./]commands"
 )
-_TITLE = re.compile(r"VLLM::Worker|sglang::scheduler|ray::(?!IDLE|RayletMonitor|Dashboard)\w")
+_TITLE = expression(r"VLLM::Worker|sglang::scheduler|ray::(?!IDLE|RayletMonitor|Dashboard)\w")
 """What workers of servers and of Ray call themselves."""
 
-HELPER = re.compile(r"multiprocessing\.(?:resource_tracker|forkserver)|torch[./]_inductor[./]compile_worker")
+HELPER = expression(r"multiprocessing\.(?:resource_tracker|forkserver)|torch[./]_inductor[./]compile_worker")
 """Children of every rank that wait for orders all their life."""
 
-_TRAINS = re.compile(rb"/(?:libtorch|libnccl|librccl|libxla|libmpi|_?pywrap_tensorflow|libpaddle|xla_extension)[\w.-]*")
+_TRAINS = expression(rb"/(?:libtorch|libnccl|librccl|libxla|libmpi|_?pywrap_tensorflow|libpaddle|xla_extension)[\w.-]*")
 """Libraries of programs that train: what tells a rank from any other program that a scheduler started as a task."""
 
 

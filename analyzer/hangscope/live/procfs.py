@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from hangscope.expressions import expression
+
 PROC = Path("/proc")
 """Where the kernel shows its processes; tests show a folder of their own."""
 
@@ -18,9 +20,9 @@ _READ_LIMIT = 4 << 20
 _TICKS_S = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 
 # the program itself, whatever its process calls itself
-_PYTHON = re.compile(r"(?:python|pypy)[\d.]*(?:-\w+)?t?(?: \(deleted\))?$")
-_LIBPYTHON = re.compile(rb"/libpython\d[\d.]*\w*\.so")
-_SECRET = re.compile(
+_PYTHON = expression(r"(?:python|pypy)[\d.]*(?:-\w+)?t?(?: \(deleted\))?$")
+_LIBPYTHON = expression(rb"/libpython\d[\d.]*\w*\.so")
+_SECRET = expression(
     r"(?i)((?:^|\s)-{0,2}[\w.-]*(?:token|secret|passw|api[-_]?key|credential|access[-_]?key)[\w.-]*[= ])\s*\S+"
 )
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import socket
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from hangscope.expressions import expression
 from hangscope.live.sockets import Socket
 from hangscope.live.targets import Target
 
@@ -16,7 +16,7 @@ _LIMIT_S = 15.0
 """NCCL itself gathers for 5 s and waits 5 s more for those that do not answer."""
 
 _LIMIT_BYTES = 64 << 20
-_ADDRESS = re.compile(r"\[?(?P<host>[^\[\]]+?)\]?:(?P<port>\d{1,5})")
+_ADDRESS = expression(r"\[?(?P<host>[^\[\]]+?)\]?:(?P<port>\d{1,5})")
 
 
 @dataclass(frozen=True, slots=True)

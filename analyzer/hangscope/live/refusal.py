@@ -6,6 +6,7 @@ import os
 import re
 from pathlib import Path
 
+from hangscope.expressions import expression
 from hangscope.live import procfs
 
 _SYS_PTRACE = 1 << 19
@@ -14,7 +15,7 @@ _SYS_PTRACE = 1 << 19
 _MARKS = (Path("/.dockerenv"), Path("/run/.containerenv"))
 """Docker and Podman leave these in their containers."""
 
-_REFUSED = re.compile(
+_REFUSED = expression(
     r"Permission [Dd]enied|Operation not permitted|os error 1\b|os error 13\b|EPERM|Try running again with elevated"
 )
 

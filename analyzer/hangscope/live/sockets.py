@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import ipaddress
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from hangscope.expressions import expression
 from hangscope.live import procfs
 
 _STATES = {
     "01": "ESTAB", "02": "SYN-SENT", "03": "SYN-RECV", "04": "FIN-WAIT-1", "05": "FIN-WAIT-2", "06": "TIME-WAIT",
     "07": "UNCONN", "08": "CLOSE-WAIT", "09": "LAST-ACK", "0A": "LISTEN", "0B": "CLOSING",
 }  # fmt: skip
-_SOCKET = re.compile(r"socket:\[(\d+)\]")
+_SOCKET = expression(r"socket:\[(\d+)\]")
 _HEAD = f"{'State':<10} {'Recv-Q':>6} {'Send-Q':>6} {'Local Address:Port':>28} {'Peer Address:Port':>28} Process"
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 
 from hangscope.errors import InputError
+from hangscope.expressions import expression
 from hangscope.live import procfs, pyspy, refusal
 from hangscope.live.capture import Say
 from hangscope.live.choose import find_jobs
@@ -19,7 +19,7 @@ ROUNDS = 3
 CHECKS, _PAUSE_S = 10, 0.5
 """Short looks that follow: a job that runs may spend nearly all of its time in one line, and seldom write."""
 
-_ACTIVITY = re.compile(r" \((?:idle|active)(?:\+gil)?\)")
+_ACTIVITY = expression(r" \((?:idle|active)(?:\+gil)?\)")
 
 
 def wait_until_stuck(pids: Collection[int], every_s: float, say: Say, rounds: int = ROUNDS) -> bool:

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import re
 
-_OPENING = re.compile(
+from hangscope.expressions import expression
+
+_OPENING = expression(
     r"(?:(?:\b[Tt]here (?:are|is) |\b[Tt]his (?:has|is) |\b[Ss]ome |\b[Tt]he |\b[Aa] )(?:some |several |the |a )?)?"
     r"\b(?:(?:most|more) )?(?:common|potential|possible|likely|usual|typical|probable)"
     r"(?: root)? (?:causes?|reasons?)\b",
@@ -17,7 +19,7 @@ _OPENING = re.compile(
 )
 # quick to look for: a line with neither word opens no list
 _WORDS = ("cause", "reason", "Cause", "Reason")
-_ITEM = re.compile(r"\s*(?:\(?\d{1,2}[.)]|[-*\u2022])\s")
+_ITEM = expression(r"\s*(?:\(?\d{1,2}[.)]|[-*\u2022])\s")
 
 
 def before_advice(text: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from hangscope.expressions import expression
 from hangscope.model import Event, Line
 from hangscope.parse.columns import WriterKey
 
@@ -26,10 +27,10 @@ _PIECES = (
     "ould not",
     "enied",
 )
-_WORDS = re.compile(
+_WORDS = expression(
     r"\b(?:errors?|warn(?:ing)?|fail(?:ed|ure|s)?|exception|fatal|unable|cannot|could not)\b", re.IGNORECASE
 )
-_WITH_DIGITS = re.compile(r"[^\s=,(\[<]*\d[^\s=,)\]>]*")
+_WITH_DIGITS = expression(r"[^\s=,(\[<]*\d[^\s=,)\]>]*")
 _LOOK_AT = 300
 _TEMPLATE = 200
 _OF_A_WRITER = 64

@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from hangscope.expressions import expression
+
 MOST_DOCUMENTS = 1 << 16
 MOST_CHARS = 64 << 20
 MOST_BROKEN = 500
@@ -14,7 +16,7 @@ MOST_BROKEN = 500
 
 Json = dict[str, object]
 
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]]')
+_TOKEN = expression(r'"(?:[^"\\]|\\.)*"|[{}\[\]]')
 _CLOSES = {"{": "}", "[": "]"}
 
 

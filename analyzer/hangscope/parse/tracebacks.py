@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
+from hangscope.expressions import expression
 from hangscope.model import Line
 
 MAX_FRAMES = 200
@@ -21,17 +22,17 @@ MAX_STRAY_LINES = 40
 """So many lines that are no part of a traceback may stand inside one before it is given up as cut off."""
 
 HEADER = "Traceback (most recent call last)"
-FRAME = re.compile(
+FRAME = expression(
     r'File\s+"(?P<file>[^"]+)", line (?P<line>\d{1,9})(?:, in (?P<function>.{1,200}?))?(?=\s*$|\s+File ")'
 )
-FRAME_START = re.compile(r'^\s*File(?:\s+"[^"]*)?"?,?(?: line)?\s*$')
-CARETS = re.compile(r"^(?:[\s|+]*+[\^~]++)++\s*+$")
+FRAME_START = expression(r'^\s*File(?:\s+"[^"]*)?"?,?(?: line)?\s*$')
+CARETS = expression(r"^(?:[\s|+]*+[\^~]++)++\s*+$")
 # What the interpreter prints in front of a traceback that ends nothing: a failing __del__ or callback, logging itself.
-IGNORED = re.compile(r"^(?:Exception ignored (?:in|while|on)\b|--- Logging error ---)")
-GROUP_MARK = re.compile(r"^ *(?:\| ?|\+ (?=\S)|\+(?=-))(?P<rest>.*)$")
-GROUP_RULER = re.compile(r"^[-+]*-{4,}(?P<number> (?:\d+|\.\.\.) -+)?$")
-RANK_TAG = re.compile(r"^\[rank\d+\]: ?")
-PYTHON_TAG = re.compile(r"^\s*(?:Original|Exception Group)\s*$")
+IGNORED = expression(r"^(?:Exception ignored (?:in|while|on)\b|--- Logging error ---)")
+GROUP_MARK = expression(r"^ *(?:\| ?|\+ (?=\S)|\+(?=-))(?P<rest>.*)$")
+GROUP_RULER = expression(r"^[-+]*-{4,}(?P<number> (?:\d+|\.\.\.) -+)?$")
+RANK_TAG = expression(r"^\[rank\d+\]: ?")
+PYTHON_TAG = expression(r"^\s*(?:Original|Exception Group)\s*$")
 CHAINS = {
     "During handling of the above exception, another exception occurred": "context",
     "The above exception was the direct cause of the following exception": "cause",
@@ -41,26 +42,26 @@ _STRONG_SUFFIX = (
     r"(?:Error|Exception|Interrupt|Exit|Warning|StopIteration|StopAsyncIteration|Timeout|TimeoutExpired|Failure|"
     r"Cancelled|Aborted|ExceptionGroup|NotFound|Empty|Full|Died|Crashed|Preempted|Unavailable|Refused)"
 )
-STRONG = re.compile(
+STRONG = expression(
     r"^(?P<type>(?:[A-Za-z_]\w*\.)*(?:[A-Z]\w*)?" + _STRONG_SUFFIX + r"(?:\(\w+\))?)(?::(?: (?P<message>.*))?)?$"
 )
-DOTTED = re.compile(
+DOTTED = expression(
     r"^(?P<type>(?:[A-Za-z_]\w*\.)+(?:[A-Z]\w*|error|timeout|gaierror|herror)(?:\(\w+\))?)(?::(?: (?P<message>.*))?)?$"
 )
-NAMED = re.compile(r"^(?P<type>[A-Z]\w*)(?::(?: (?P<message>.*))?)?$")
+NAMED = expression(r"^(?P<type>[A-Z]\w*)(?::(?: (?P<message>.*))?)?$")
 # What may follow the first line of a message, unindented, whoever prints it: the trailer of a CUDA error (2.0 on),
 # NCCL's own explanation, and the place where a C++ exception was raised.
-MESSAGE_TRAILER = re.compile(
+MESSAGE_TRAILER = expression(
     r"^(?:CUDA kernel errors might be|For debugging consider|Compile with `?TORCH_USE|Device-side assertion|"
     r"Search for `|nccl\w+(?:Error|Argument|Usage|Progress)\b|Last error:|Exception raised from|This may indicate|"
     r"Please (?:check|try|make|see)|Bucket |Parameter |In addition, |If you already )"
 )
 # init_process_group("gloo", ...), init_process_group(init_method=url, backend="cpu:gloo,cuda:nccl")
-ASKED_BACKEND = re.compile(
+ASKED_BACKEND = expression(
     r"""\binit_process_group\((?:[^()]*\bbackend\s*=\s*)?["'](?P<backend>[A-Za-z][\w:,]{1,60})["']\s*(?:[,)]|$)"""
 )
-_NOT_EXCEPTIONS = re.compile(r"^\s*(?:\w*Warning\b|nccl\w+Error\b|cuda\w+Error\b|OSError$|Last error)")
-_LIBRARY = re.compile(
+_NOT_EXCEPTIONS = expression(r"^\s*(?:\w*Warning\b|nccl\w+Error\b|cuda\w+Error\b|OSError$|Last error)")
+_LIBRARY = expression(
     r"(?:site|dist)-packages[/\\]|^<(?:frozen|string|stdin|eval)|[/\\]lib[/\\]python3[.\d]*[/\\]|"
     r"[/\\]python3?[.\d]*[/\\]lib[/\\]|(?:^|[/\\])torch[/\\](?:distributed|nn|utils|_|autograd|cuda|multiprocessing)|"
     r"[/\\]s?bin[/\\][^/\\.]+$"
@@ -265,10 +266,12 @@ class TracebackAssembler:
 
     def _take_exception(self, line: Line, text: str) -> bool:
         text = text[self._indent :] if not text[: self._indent].strip() else text
-        match = STRONG.match(text) or DOTTED.match(text)
-        if match is None and (named := NAMED.match(text)) and self._names(named["type"]):
-            match = named
-        if match is None or (not self._frames and match.re is not STRONG):
+        match = STRONG.match(text)
+        if match is None and self._frames:
+            match = DOTTED.match(text)
+            if match is None and (named := NAMED.match(text)) and self._names(named["type"]):
+                match = named
+        if match is None:
             return False
         self._finish(line, match)
         return True

@@ -7,6 +7,7 @@ import re
 from hangscope.align.launch import KUBERNETES
 from hangscope.diagnose.catalogue import INSUFFICIENT_EVIDENCE, NO_FAULT_FOUND, causes
 from hangscope.diagnose.settings import in_order
+from hangscope.expressions import expression
 from hangscope.model import Finding, NextStep, Remedy, Role
 from hangscope.report.collect import rendezvous_of, what_to_collect
 from hangscope.report.given_settings import steps_about_settings
@@ -19,20 +20,20 @@ from hangscope.report.spans import HIGH, MEDIUM
 _MOST_STEPS = 8
 _ABOUT_SETTINGS = 2
 
-_A_PID = re.compile(r"(?<![\w$])PID\b")
-_TOLD_PID = re.compile(r"\b(?:pid|[Pp]rocess) (\d+)\b")
-_TOLD_ADDRESS = re.compile(
+_A_PID = expression(r"(?<![\w$])PID\b")
+_TOLD_PID = expression(r"\b(?:pid|[Pp]rocess) (\d+)\b")
+_TOLD_ADDRESS = expression(
     r"\b(?:address|[Cc]onnections to|connect to|between \S+ and) (?P<host>[\w.-]+)(?::(?P<port>\d{2,5}))?"
     r"(?=:?(?:\s|\Z))"
     r"|\A(?P<first>[\w.-]+)(?= refuses connections)"
 )
 # a variable of the job is empty in the shell in which one looks at it
-_MASTER = re.compile(r"(?<![\w'\"$-])MASTER_ADDR\b(?![='\"])")
-_TOLD_PAIR = re.compile(r"\bbetween ([\w.-]+) and ([\w.-]+)(?=:?(?:\s|\Z))")
-_OF_SLURM = re.compile(r"\b(?:sacct|sinfo|scontrol|squeue)\b")
-_TOLD_PORT = re.compile(r"\b[Pp]ort (\d{2,5})\b")
-_ON_ALL = re.compile(r"\b(?:every|all|both|the) hosts?\b")
-_PLAIN_STACK = re.compile(r"py-spy dump (?:--native )?--pid \S+")
+_MASTER = expression(r"(?<![\w'\"$-])MASTER_ADDR\b(?![='\"])")
+_TOLD_PAIR = expression(r"\bbetween ([\w.-]+) and ([\w.-]+)(?=:?(?:\s|\Z))")
+_OF_SLURM = expression(r"\b(?:sacct|sinfo|scontrol|squeue)\b")
+_TOLD_PORT = expression(r"\b[Pp]ort (\d{2,5})\b")
+_ON_ALL = expression(r"\b(?:every|all|both|the) hosts?\b")
+_PLAIN_STACK = expression(r"py-spy dump (?:--native )?--pid \S+")
 
 
 def advise(job: JobView, diagnosis: DiagnosisView) -> tuple[NextStep, ...]:

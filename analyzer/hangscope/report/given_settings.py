@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from hangscope.align.versions import Versions
 from hangscope.diagnose.settings import Setting, known_nccl_names, settings
 from hangscope.diagnose.versions import Fit, fit, fits
+from hangscope.expressions import expression
 from hangscope.model import Event, NextStep
 from hangscope.report.inputs import JobView
 
@@ -19,7 +20,7 @@ _ALIKE = 0.88
 # Read by plugins and tests, each of which has names of its own.
 _OF_OTHERS = ("NCCL_OFI_", "NCCL_FASTRAK_", "NCCL_GPUDIRECTTCPX_", "NCCL_TESTS_", "NCCL_INSPECTOR_", "NCCL_SHARP_")
 _MOST = 5
-_PLAIN = re.compile(r"[\w./:,@%+^=-]{1,200}", re.ASCII)
+_PLAIN = expression(r"[\w./:,@%+^=-]{1,200}", re.ASCII)
 _KINDS = frozenset({"environment_setting", "nccl_setting", "setting_deprecated", "old_launcher", "old_launch_command"})
 
 

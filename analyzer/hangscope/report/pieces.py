@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import enum
-import re
 
 from hangscope.diagnose.catalogue import causes
+from hangscope.expressions import expression
 from hangscope.model import Finding
 from hangscope.report.inputs import JobView
 from hangscope.report.spans import fold_hosts, rank_words
@@ -14,22 +14,22 @@ from hangscope.report.spans import fold_hosts, rank_words
 class Piece(enum.Enum):
     """A kind of evidence, and how a command looks that collects it."""
 
-    STACKS = re.compile(r"\bpy-spy dump\b|\bpystack\b|\bgdb -p\b|\bhangscope attach\b|\bray stack\b")
-    RECORDER = re.compile(r"\bTORCH_(?:FR|NCCL_TRACE)_BUFFER_SIZE=|NCCL_DESYNC_DEBUG=")
-    NCCL = re.compile(r"\bNCCL_DEBUG\W{1,4}INFO\b|\bTORCH_CPP_LOG_LEVEL=INFO\b")
-    RAS = re.compile(r"\bncclras\b")
-    KERNEL = re.compile(r"\bdmesg\b|\bjournalctl\b[^|;]* -k\b|\bjournalctl -k\b")
-    RECORD = re.compile(r"\bsacct\b|\bsinfo\b|\bkubectl (?:describe|logs|get events)\b")
-    PROCESS = re.compile(r"\bps -e?o\b|\bpgrep\b|/proc/(?:PID|\d+)/s")
-    ADDRESSES = re.compile(r"\bip -br addr\b|\bgetent hosts\b")
-    PORT = re.compile(r"\bnc -\w*z\w* ")
-    SETTINGS = re.compile(r"\benv \| grep\b|/environ\b")
-    LOGS = re.compile(r"--log_dir\b|--output=logs|--output-filename\b|--enable_each_rank_log\b")
-    TAILS = re.compile(r"\bPYTHONUNBUFFERED=1\b")
-    VERSIONS = re.compile(r"torch\.__version__|\bcollect_env\b")
+    STACKS = expression(r"\bpy-spy dump\b|\bpystack\b|\bgdb -p\b|\bhangscope attach\b|\bray stack\b")
+    RECORDER = expression(r"\bTORCH_(?:FR|NCCL_TRACE)_BUFFER_SIZE=|NCCL_DESYNC_DEBUG=")
+    NCCL = expression(r"\bNCCL_DEBUG\W{1,4}INFO\b|\bTORCH_CPP_LOG_LEVEL=INFO\b")
+    RAS = expression(r"\bncclras\b")
+    KERNEL = expression(r"\bdmesg\b|\bjournalctl\b[^|;]* -k\b|\bjournalctl -k\b")
+    RECORD = expression(r"\bsacct\b|\bsinfo\b|\bkubectl (?:describe|logs|get events)\b")
+    PROCESS = expression(r"\bps -e?o\b|\bpgrep\b|/proc/(?:PID|\d+)/s")
+    ADDRESSES = expression(r"\bip -br addr\b|\bgetent hosts\b")
+    PORT = expression(r"\bnc -\w*z\w* ")
+    SETTINGS = expression(r"\benv \| grep\b|/environ\b")
+    LOGS = expression(r"--log_dir\b|--output=logs|--output-filename\b|--enable_each_rank_log\b")
+    TAILS = expression(r"\bPYTHONUNBUFFERED=1\b")
+    VERSIONS = expression(r"torch\.__version__|\bcollect_env\b")
 
 
-_ASKS_FOR_LOGS = re.compile(r"\b(?:[Cc]ollect|[Rr]ead|[Ll]ook at)\b.*\blogs?\b")
+_ASKS_FOR_LOGS = expression(r"\b(?:[Cc]ollect|[Rr]ead|[Ll]ook at)\b.*\blogs?\b")
 
 
 def piece_of(command: str | None, text: str = "") -> Piece | None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
+from hangscope.expressions import expression
 
 # C0 and C1 controls, DEL, the bidirectional controls (they can turn a line around), zero-width and other invisible
 # format characters, line separators, lone surrogates (undecodable file names) and the tag block.
-_HARMFUL = re.compile(
+_HARMFUL = expression(
     "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
     "\ud800-\udfff\U000e0000-\U000e007f]"
 )

@@ -7,15 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hangscope.align.launch import KUBERNETES, SLURM, Launch
+from hangscope.expressions import expression
 
 # Names of the evidence get into commands only when a shell and a program take them for nothing but names.
-_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,252}", re.ASCII)
-_ADDRESS = re.compile(r"[\d.]+")
+_NAME = expression(r"[A-Za-z0-9][\w.-]{0,252}", re.ASCII)
+_ADDRESS = expression(r"[\d.]+")
 # pods of operators (job-worker-0) and of jobs and deployments (train-0-x7k2p), unless they are machines of such a name
-_LIKE_A_POD = re.compile(
+_LIKE_A_POD = expression(
     r"[\w.-]+-(?:(?:master|worker|launcher|chief)-\d+|(?:\d+|[bcdfghj-np-tv-z2-9]{8,10})-[bcdfghj-np-tv-z2-9]{5})"
 )
-_ONE_COMMAND = re.compile(r"[\w\s./:,=@%+-]+")
+_ONE_COMMAND = expression(r"[\w\s./:,=@%+-]+")
 _MOST_HOSTS = 16
 
 # What looks at the machine or container it runs on, and changes nothing.
@@ -26,7 +27,7 @@ _LOOKS = frozenset(
         *("pgrep", "ps", "py-spy", "show_gids", "smartctl", "ss", "ibqueryerrors", "coredumpctl"),
     )
 )
-_OF_THE_NODE = re.compile(r"\b(?:dmesg|journalctl|lspci|lsmod|smartctl|mlxlink|coredumpctl)\b")
+_OF_THE_NODE = expression(r"\b(?:dmesg|journalctl|lspci|lsmod|smartctl|mlxlink|coredumpctl)\b")
 
 
 def is_name(text: str) -> bool:

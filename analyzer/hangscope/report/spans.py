@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from hangscope.expressions import expression
 from hangscope.ranges import fold_numbers, rank_words
 
 __all__ = ["HIGH", "MEDIUM", "confidence_word", "count_words", "fold_hosts", "fold_numbers", "rank_words", "size_words"]
@@ -12,10 +13,10 @@ __all__ = ["HIGH", "MEDIUM", "confidence_word", "count_words", "fold_hosts", "fo
 HIGH, MEDIUM = 0.8, 0.5
 """Confidences from which a finding counts as one of high, and of medium confidence."""
 
-_NUMBERED = re.compile(r"(.*?)(\d+)(\D*)", re.DOTALL)
+_NUMBERED = expression(r"(.*?)(\d+)(\D*)", re.DOTALL)
 
 # Addresses are numbers too, yet nobody reads 10.0.0.[4-7] as four machines at night.
-_ADDRESS = re.compile(r"[\d.:]+")
+_ADDRESS = expression(r"[\d.:]+")
 
 
 def fold_hosts(names: Iterable[str]) -> str:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
-
 from hangscope.align.stack_tree import Node, Place, StackClass, build_tree, find_classes, frames_of
 from hangscope.align.stacks import Position, Stacks
+from hangscope.expressions import expression
 from hangscope.model import Frame, Location, StackNode, StackState
 
 _FRAMES = 40
@@ -64,7 +63,7 @@ RANK_WORDS = {
 SPECIFIC = frozenset(RANK_WORDS.values()) - {"waiting", "running", "idle"}
 """Words that tell more than that a rank is missing from a call."""
 
-_INSTALLED = re.compile(r".*?/(?:site-packages|dist-packages|lib(?:64)?/python3(?:\.\d+)?t?)/(?=[^/])(?!.*?-packages/)")
+_INSTALLED = expression(r".*?/(?:site-packages|dist-packages|lib(?:64)?/python3(?:\.\d+)?t?)/(?=[^/])(?!.*?-packages/)")
 
 
 def find_stack_states(stacks: Stacks) -> tuple[StackState, ...]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from hangscope.errors import InputError
+from hangscope.expressions import expression
 
-_JOB = re.compile(r"(?P<folder>(?:.*/)?job\d+-(?P<job>[^/]+))/[^/]+/attach\.txt")
+_JOB = expression(r"(?P<folder>(?:.*/)?job\d+-(?P<job>[^/]+))/[^/]+/attach\.txt")
 
 
 def check_one_job(names: Iterable[str]) -> None:

@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
+from hangscope.expressions import expression
+
 CHUNK = 1 << 20
 """Bytes read at once: enough that lines of a kind are many in it, few enough that memory does not matter."""
 MAX_TEXT = 1 << 16
@@ -22,7 +24,7 @@ _CONTROLS = bytes([*range(9), *range(0x0B, 0x20), 0x7F])
 _OTHER_CONTROLS = _CONTROLS.translate(None, b"\0\r\x1b")
 # CSI, then OSC, then DCS/SOS/PM/APC, then two-character escapes; the 8-bit CSI is U+009B once decoded.
 # An OSC or DCS that does not end on its line loses only its introducer, so that a stray ESC eats nothing.
-_ESCAPES = re.compile(
+_ESCAPES = expression(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
     r"|\x1b\][^\x07\x1b\n]*(?:\x07|\x1b\\)"
     r"|\x1b[PX^_][^\x1b\n]*\x1b\\"
@@ -30,12 +32,12 @@ _ESCAPES = re.compile(
 )
 # C0 and C1 controls, line and paragraph separators, and the marks that reorder text (they can hide what a line says);
 # not the newline, the carriage return and the tab
-_HIDDEN = re.compile("[\x01-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
-_HIDDEN_ASCII = re.compile("[\x01-\x08\x0b\x0c\x0e-\x1f\x7f]")
-_HIDDEN_UTF8 = re.compile(rb"\xc2[\x80-\x9f]|\xe2\x80[\xa8-\xae]|\xe2\x81[\xa6-\xa9]")
-_LINE_ENDS = re.compile(r"\r+(?=\n|\Z)")
-_PROGRESS = re.compile(r"\d%|\d ?/ ?\d|it/s|s/it|[kMG]i?B/s|\dit ")
-_WORTH_KEEPING = re.compile(
+_HIDDEN = expression("[\x01-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+_HIDDEN_ASCII = expression("[\x01-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_HIDDEN_UTF8 = expression(rb"\xc2[\x80-\x9f]|\xe2\x80[\xa8-\xae]|\xe2\x81[\xa6-\xa9]")
+_LINE_ENDS = expression(r"\r+(?=\n|\Z)")
+_PROGRESS = expression(r"\d%|\d ?/ ?\d|it/s|s/it|[kMG]i?B/s|\dit ")
+_WORTH_KEEPING = expression(
     r"NCCL|CCOM|rror|\[rank|Traceback|Warn|WARN|ProcessGroup|[Kk]illed|signal|Xid|[Aa]bort|fault|timeout"
 )
 _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))

@@ -5,40 +5,41 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from hangscope.expressions import expression
 from hangscope.sources.stamps import moment
 from hangscope.sources.writer import Writer
 
 # NCCL's own marker. Between it and the line's start stands host:pid:tid [dev] and, for all but INFO, file:line.
 # RCCL keeps the word NCCL; CCOM is a vendor's fork (it prints no host).
-_MARKER = re.compile(r"(?:NCCL|CCOM|RCCL) (?P<level>INFO|WARN|ATTN|TRACE|CALL|ABORT|DIAG)(?![A-Z_]) ?")
+_MARKER = expression(r"(?:NCCL|CCOM|RCCL) (?P<level>INFO|WARN|ATTN|TRACE|CALL|ABORT|DIAG)(?![A-Z_]) ?")
 _WINDOW = 400
-_IDS = re.compile(r"(?:(?P<pid>\d{1,10}):(?P<tid>\d{1,10})|(?<=:)(?P<only>\d{1,10})) (?:\[(?P<dev>-?\d+)\] )?")
+_IDS = expression(r"(?:(?P<pid>\d{1,10}):(?P<tid>\d{1,10})|(?<=:)(?P<only>\d{1,10})) (?:\[(?P<dev>-?\d+)\] )?")
 # a header torn within "NCCL INFO" ends where the next line's host begins
-_HOST_END = re.compile(r"(?:(?<!\S)(?:NCCL|INFO|WARN)(?=[a-z\d]))?(?P<host>[^\s:\[\]]{0,128}):$")
+_HOST_END = expression(r"(?:(?<!\S)(?:NCCL|INFO|WARN)(?=[a-z\d]))?(?P<host>[^\s:\[\]]{0,128}):$")
 # file.cc:123 (func), or a plugin's function with its signature in the file slot; TRACE has a time before it
-_PLACE = re.compile(r"(?P<file>\S.*?:\d+)(?: \([^)]*\))? ")
-_TORN_HEAD = re.compile(r".{0,40}?(?:^|[\s\d])\[-?\d+\] (?:(?P<file>\S{1,300}:\d+)(?: \([^)]*\))? )?$")
+_PLACE = expression(r"(?P<file>\S.*?:\d+)(?: \([^)]*\))? ")
+_TORN_HEAD = expression(r".{0,40}?(?:^|[\s\d])\[-?\d+\] (?:(?P<file>\S{1,300}:\d+)(?: \([^)]*\))? )?$")
 # reports often leave out host and process, or a launcher's prefix took the device's number
-_BARE_PLACE = re.compile(r"(?P<file>[\w./+-]{1,300}\.(?:cc|cu|cpp|c|h|hpp):\d+)(?: \([^)]*\))? ")
+_BARE_PLACE = expression(r"(?P<file>[\w./+-]{1,300}\.(?:cc|cu|cpp|c|h|hpp):\d+)(?: \([^)]*\))? ")
 # NCCL before 2.3 printed no NCCL in front of the level
-_OLD_NCCL = re.compile(
+_OLD_NCCL = expression(
     r"(?P<host>[^\s:\[\]]{1,128}):(?P<pid>\d{1,10}):(?P<tid>\d{1,10}) \[(?P<dev>-?\d+)\] "
     r"(?:(?P<place>\S+:\d+) )?(?P<level>INFO|WARN) "
 )
 
-_C10 = re.compile(
+_C10 = expression(
     r"(?P<rank>\[rank(?P<number>\d{1,6})\]: ?)?"
     r"\[(?P<level>[DIWEFCV])(?:(?P<month>\d{1,2})(?P<day>\d\d) (?P<clock>\d\d:\d\d:\d\d)\.\d{9})? "
     r"(?P<origin>[\w./-]{1,200}\.(?:cpp|cc|cu|h|hpp|cuh):\d+)\] "
 )
-_GLOG = re.compile(
+_GLOG = expression(
     r"(?<!\[)(?P<level>[DIWEFC])(?P<month>\d\d)(?P<day>\d\d) (?P<clock>\d\d:\d\d:\d\d)\.(?P<frac>\d{6}) +"
     r"(?P<id>\d{1,20}) (?P<origin>[^\s\]]{1,200}:\d+)\](?: |$)"
 )
-_PYTHON_MID = re.compile(r"(?P<origin>[A-Za-z_][\w.]*): \[(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL)\] ")
-_PYTHON_OLD = re.compile(r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL):(?P<origin>[A-Za-z_][\w.]*):")
-_DEEPSPEED = re.compile(r"\[(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL)\] \[(?P<origin>[\w./-]+:\d+)(?::[\w<>]+)?\] ")
-_VLLM = re.compile(
+_PYTHON_MID = expression(r"(?P<origin>[A-Za-z_][\w.]*): \[(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL)\] ")
+_PYTHON_OLD = expression(r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL):(?P<origin>[A-Za-z_][\w.]*):")
+_DEEPSPEED = expression(r"\[(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL)\] \[(?P<origin>[\w./-]+:\d+)(?::[\w<>]+)?\] ")
+_VLLM = expression(
     r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) +"
     r"(?:(?P<month>\d\d)-(?P<day>\d\d) (?P<clock>\d\d:\d\d:\d\d)(?:\.\d+)? +)?"
     r"(?:\[(?P<origin>[\w./-]+\.py:\d+)\]|(?P<old>[\w./-]+\.py:\d+)\])(?: |$)"

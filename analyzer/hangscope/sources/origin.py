@@ -6,36 +6,38 @@ import functools
 import re
 from dataclasses import dataclass
 
+from hangscope.expressions import expression
+
 # LOG_DIR/{run_id}_{random}/attempt_{restart}/{local_rank}/{stdout.log,stderr.log,error.json} (torchrun --log-dir)
-_TORCHRUN = re.compile(r"(?:^|/)attempt_\d+/(?P<local>\d{1,6})/(?:(?:stdout|stderr)\.log|error\.json)[^/]*$")
-_ATTEMPT = re.compile(r"(?:^|/)attempt_(?P<attempt>\d{1,6})(?:/|$)")
+_TORCHRUN = expression(r"(?:^|/)attempt_\d+/(?P<local>\d{1,6})/(?:(?:stdout|stderr)\.log|error\.json)[^/]*$")
+_ATTEMPT = expression(r"(?:^|/)attempt_(?P<attempt>\d{1,6})(?:/|$)")
 # NCCL_DEBUG_FILE=nccl.%h.%p.log and its like: whatever stands between is the host
-_NCCL_FILE = re.compile(
+_NCCL_FILE = expression(
     r"nccl(?:[-_.](?:debug|log))?(?:\.(?P<host>[A-Za-z][\w-]*)\.(?P<pid>\d{1,10})|[-_](?P<name>(?!(?:trace[-_])?rank[-_])[A-Za-z][\w-]*?)[-_](?P<id>\d{4,7}))"
     r"(?:\.(?:log|txt|out|err))?",
     re.IGNORECASE,
 )
-_LOCAL_RANK = re.compile(r"(?:^|[^A-Za-z])local[-_.]?rank[-_.=]?(?P<rank>\d{1,6})(?![\dA-Za-z])", re.IGNORECASE)
-_RANK = re.compile(r"(?:^|[^A-Za-z])(?:global[-_.]?)?rank[-_.=]?(?P<rank>\d{1,6})(?![\dA-Za-z])", re.IGNORECASE)
+_LOCAL_RANK = expression(r"(?:^|[^A-Za-z])local[-_.]?rank[-_.=]?(?P<rank>\d{1,6})(?![\dA-Za-z])", re.IGNORECASE)
+_RANK = expression(r"(?:^|[^A-Za-z])(?:global[-_.]?)?rank[-_.=]?(?P<rank>\d{1,6})(?![\dA-Za-z])", re.IGNORECASE)
 # Slurm's --output=%j_%t.out: job id, then task number, which is the usual global rank
-_SLURM_TASK = re.compile(r"^(?:slurm|job)[-_.]?\d{2,}[-_.](?P<rank>\d{1,5})$", re.IGNORECASE)
-_SUFFIX = re.compile(r"(?:\.(?:log|txt|out|err|stdout|stderr|json|gz|zst|xz|bz2|tar|tgz|zip|\d{1,2}))+$", re.IGNORECASE)
+_SLURM_TASK = expression(r"^(?:slurm|job)[-_.]?\d{2,}[-_.](?P<rank>\d{1,5})$", re.IGNORECASE)
+_SUFFIX = expression(r"(?:\.(?:log|txt|out|err|stdout|stderr|json|gz|zst|xz|bz2|tar|tgz|zip|\d{1,2}))+$", re.IGNORECASE)
 
 # names that people and clusters give to machines and pods, with their number
-_HOST = re.compile(
+_HOST = expression(
     r"(?:^|[-_])(?:node|host|worker|master|trainer|launcher|dgx|hgx|compute|server|executor|pod|vm|slave|leader|ip)-?\d"
     r"|(?:^|[-_])gpu\d{3}|(?:^|[-_])gpu-\d",
     re.IGNORECASE,
 )
 # words that say what a file is, not where it comes from
-_NOISE = re.compile(
+_NOISE = expression(
     r"(?:local|global|rank\d*|py|pyspy|spy|pystack|gdb|lldb|stacks?|dump|trace|nccl|ncclras|ras|debug|log|logs|out|err|stdout|stderr"
     r"|dmesg|kern|kernel|syslog|journal|messages|agent|ps|top|nvidia|smi|strace|train|training|run\d*|console|before|after)$",
     re.IGNORECASE,
 )
-_PID = re.compile(r"\d{4,7}$")
+_PID = expression(r"\d{4,7}$")
 # stack_node01_3.txt, node01-gpu3.txt: a host's dumps, numbered as its processes are
-_STACK_ON_HOST = re.compile(
+_STACK_ON_HOST = expression(
     r"(?:(?:stacks?|py-?spy|pystack|gdb|dump|bt|backtrace|trace)[-_.](?P<host>[A-Za-z][\w.-]*?)[-_](?:gpu|local|lr)?"
     r"|(?P<named>[A-Za-z][\w.-]*?)[-_](?:gpu|lr))(?P<local>\d{1,2})",
     re.IGNORECASE,

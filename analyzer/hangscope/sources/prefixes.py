@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from hangscope.expressions import expression
 from hangscope.sources.stamps import REFERENCE_YEAR, moment, month_number
 from hangscope.sources.writer import Writer
 
@@ -68,8 +69,10 @@ def _uptime(_found: re.Match[str], writer: Writer, _styles: Styles) -> bool:
 
 
 def _syslog(found: re.Match[str], writer: Writer, styles: Styles) -> bool:
-    if found.re is _SYSLOG and not _time(found, writer, styles):
-        return False
+    return _time(found, writer, styles) and _program(found, writer)
+
+
+def _program(found: re.Match[str], writer: Writer) -> bool:
     writer.host = found["host"]
     writer.header = "kernel" if found["program"].startswith("kernel") else "syslog"
     return True
@@ -171,54 +174,54 @@ def _stdio(found: re.Match[str], writer: Writer, _styles: Styles) -> bool:
     return True
 
 
-_SYSLOG = re.compile(
+_SYSLOG = expression(
     _MONTH + r" +(?P<day>\d{1,2}) " + _CLOCK + r" (?P<host>[\w.-]+) (?=(?P<program>[\w./@-]+)(?:\[\d+\])?: )"
 )
-_HOST_PREFIX = re.compile(r"(?P<host>[A-Za-z0-9][\w.-]{0,62}):(?: |$)")
-_TASK_PREFIX = re.compile(r" {0,6}(?P<rank>\d{1,6}):(?: |$)")
-_BRACKET_PREFIX = re.compile(r"\[(?P<rank>\d{1,6})\] ?")
-_PIPE_PREFIX = re.compile(r"(?P<host>[A-Za-z0-9][\w.-]{0,100}(?: [\w.-]{1,63})?) *\|(?: |$)")
+_HOST_PREFIX = expression(r"(?P<host>[A-Za-z0-9][\w.-]{0,62}):(?: |$)")
+_TASK_PREFIX = expression(r" {0,6}(?P<rank>\d{1,6}):(?: |$)")
+_BRACKET_PREFIX = expression(r"\[(?P<rank>\d{1,6})\] ?")
+_PIPE_PREFIX = expression(r"(?P<host>[A-Za-z0-9][\w.-]{0,100}(?: [\w.-]{1,63})?) *\|(?: |$)")
 
 _ISO_RULES: tuple[tuple[re.Pattern[str], Handler], ...] = (
-    (re.compile(_ISO + r" (?:stdout|stderr) (?P<part>[FP])(?: |$)"), _cri),
+    (expression(_ISO + r" (?:stdout|stderr) (?P<part>[FP])(?: |$)"), _cri),
     # a collector's table: time, bar, text; or a time with a zone that touches the text
-    (re.compile(r" {0,4}\| " + _ISO + r"(?: *\| | )?"), _time),
-    (re.compile(r" ?" + _DATE + r"[T _]" + _CLOCK + r"(?P<zone>Z|[+-]\d\d:?\d\d)(?: *\| |:?[ \t]|(?=\S)|$)"), _time),
-    (re.compile(r" ?" + _ISO + r"(?: *\| |[ \t]|$)"), _time),
+    (expression(r" {0,4}\| " + _ISO + r"(?: *\| | )?"), _time),
+    (expression(r" ?" + _DATE + r"[T _]" + _CLOCK + r"(?P<zone>Z|[+-]\d\d:?\d\d)(?: *\| |:?[ \t]|(?=\S)|$)"), _time),
+    (expression(r" ?" + _ISO + r"(?: *\| |[ \t]|$)"), _time),
 )
 # journalctl -o short-iso: the time came off, host and program are left
-_JOURNAL = re.compile(r"(?P<host>[\w.-]+) (?=(?P<program>kernel|[\w./@-]+\[\d+\]): )")
-_CTIME = re.compile(
+_JOURNAL = expression(r"(?P<host>[\w.-]+) (?=(?P<program>kernel|[\w./@-]+\[\d+\]): )")
+_CTIME = expression(
     r"\[(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) " + _MONTH + r" +(?P<day>\d{1,2}) " + _CLOCK + r" (?P<year>\d{4})\] "
 )
 # dmesg -x --time-format iso, and Talos
-_DMESG_X = re.compile(
+_DMESG_X = expression(
     r"(?:kern|user|daemon|syslog) *: *(?:emerg|alert|crit|err|warn|warning|notice|info|debug) *: \[?" + _ISO + r"\]?:? "
 )
 # Ray and vLLM name the actor or worker, if at all, before the pid; the actor's name may itself hold parentheses
-_RAY = re.compile(
+_RAY = expression(
     r"\((?P<tag>(?:[^()=\s][^()=]{0,80}?(?:\(\d+\))? )?(?:rank=(?P<rank>\d{1,9}),? )?pid=(?P<pid>\d{1,10})"
     r"(?:, ip=(?P<ip>[^)\s]+))?)\)(?: |$)"
 )
-_MPIRUN = re.compile(r"\[(?:(?:[\w.-]+@)?(?P<job>\d{1,10}),)?(?P<rank>\d{1,9})\]<(?:stdout|stderr|stddiag)>:")
+_MPIRUN = expression(r"\[(?:(?:[\w.-]+@)?(?P<job>\d{1,10}),)?(?P<rank>\d{1,9})\]<(?:stdout|stderr|stddiag)>:")
 # Determined's tasks: an allocation's id behind the time, its command line's level before it
-_DETERMINED = re.compile(r"(?P<tag>[0-9a-f]{8}) \|\|(?: |$)")
+_DETERMINED = expression(r"(?P<tag>[0-9a-f]{8}) \|\|(?: |$)")
 _ALWAYS: tuple[tuple[str, re.Pattern[str], Handler], ...] = (
     ("[", _MPIRUN, _mpirun),
     # the blank behind [rank3]: belongs to the prefix (torch's excepthook); other roles have none (torchrun --tee)
-    ("[", re.compile(r"\[rank(?P<number>-?\d{1,20})\]: ?"), _rank),
-    ("[", re.compile(r"\[(?P<role>[A-Za-z_][\w.-]{0,60}?)(?<!\d)(?P<number>\d{1,6})\]:"), _role),
-    ("[", re.compile(r"\[(?P<pod>pod/)?(?P<host>[\w.-]+)/(?P<container>[\w.-]+)\] "), _pod),
-    ("[", re.compile(r"\[" + _ISO + r" (?P<tag>(?:[A-Z]{2}\d+ ?)+)\] "), _sglang),
-    ("[", re.compile(r"\[" + _ISO + r"\](?: |:|$)"), _time),
+    ("[", expression(r"\[rank(?P<number>-?\d{1,20})\]: ?"), _rank),
+    ("[", expression(r"\[(?P<role>[A-Za-z_][\w.-]{0,60}?)(?<!\d)(?P<number>\d{1,6})\]:"), _role),
+    ("[", expression(r"\[(?P<pod>pod/)?(?P<host>[\w.-]+)/(?P<container>[\w.-]+)\] "), _pod),
+    ("[", expression(r"\[" + _ISO + r" (?P<tag>(?:[A-Z]{2}\d+ ?)+)\] "), _sglang),
+    ("[", expression(r"\[" + _ISO + r"\](?: |:|$)"), _time),
     ("[", _CTIME, _kernel_time),
-    ("[", re.compile(r"\[" + _MONTH + r" +(?P<day>\d{1,2}) (?P<year>\d{4}) " + _CLOCK + r"\] "), _time),
-    ("[", re.compile(r"\[ *\+?\d+\.\d{6}\] "), _uptime),
+    ("[", expression(r"\[" + _MONTH + r" +(?P<day>\d{1,2}) (?P<year>\d{4}) " + _CLOCK + r"\] "), _time),
+    ("[", expression(r"\[ *\+?\d+\.\d{6}\] "), _uptime),
     ("[", _BRACKET_PREFIX, _bracket),
     ("(", _RAY, _ray),
-    ("0", re.compile(r"(?P<host>\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}): "), _address),
-    ("0", re.compile(r"\d\d:\d\d:\d\d[.,]\d{3,6} (?=[\[(])"), _clock_only),
-    ("<", re.compile(r"<(?:info|warning|error|debug|trace)?> +(?=\[)"), _clock_only),
+    ("0", expression(r"(?P<host>\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}): "), _address),
+    ("0", expression(r"\d\d:\d\d:\d\d[.,]\d{3,6} (?=[\[(])"), _clock_only),
+    ("<", expression(r"<(?:info|warning|error|debug|trace)?> +(?=\[)"), _clock_only),
     ("0", _DETERMINED, _stdio),
     ("0", _TASK_PREFIX, _srun),
     ("0", _HOST_PREFIX, _host),
@@ -226,26 +229,26 @@ _ALWAYS: tuple[tuple[str, re.Pattern[str], Handler], ...] = (
     (" ", _TASK_PREFIX, _srun),
     ("a", _SYSLOG, _syslog),
     ("a", _DMESG_X, _kernel_time),
-    ("a", re.compile(r"(?P<tag>[\w.-]+) \[(?:stdout|stderr)\] "), _stdio),
+    ("a", expression(r"(?P<tag>[\w.-]+) \[(?:stdout|stderr)\] "), _stdio),
     ("a", _DETERMINED, _stdio),
     ("a", _HOST_PREFIX, _host),
     ("a", _PIPE_PREFIX, _pipe),
 )
 # words with a digit or dash that stand in front of a colon and are no machines
-_NOT_HOST = re.compile(
+_NOT_HOST = expression(
     r"python\d|.*\.(?:py|cc|cpp|cu|sh|c|h)$|.*-(?:error|warning|info)$|(?:step|epoch|iter|rank|line|gpu|node_rank)[-_]?\d",
     re.IGNORECASE,
 )
-_DIGIT_OR_DASH = re.compile(r"\d|-")
-_WITH_TIME = re.compile(r"[ |]{0,6}[12]\d{3}[-/]")
+_DIGIT_OR_DASH = expression(r"\d|-")
+_WITH_TIME = expression(r"[ |]{0,6}[12]\d{3}[-/]")
 _BEFORE_TIME = frozenset(" |12")
 # what may stand behind a prefix to prove that it is one
-_STRONG = re.compile(
+_STRONG = expression(
     r"\S+:\d+:\d+ \[-?\d+\] |\[rank\d+\]:|\[[DIWEF]\d{3,4} |\[[DIWEF] \w+\.cpp:\d+\]|[DIWEF]\d{4} \d\d:|\[[a-z]+\d+\]:"
 )
 
 
-_NAMED_GROUP = re.compile(r"\(\?P<\w+>")
+_NAMED_GROUP = expression(r"\(\?P<\w+>")
 _WHEN_CHOSEN: dict[Handler, str] = {_srun: "task", _bracket: "bracket", _host: "host", _pipe: "pipe"}
 
 Rules = tuple[re.Pattern[str], tuple[tuple[re.Pattern[str], Handler], ...]]
@@ -285,7 +288,7 @@ def _strip_one(text: str, writer: Writer, styles: Styles, position: int) -> int 
             found = pattern.match(text, position)
             if found and handler(found, writer, styles):
                 journal = _JOURNAL.match(text, found.end())
-                if journal and _syslog(journal, writer, styles):
+                if journal and _program(journal, writer):
                     return journal.end()
                 return found.end()
     if not " " <= first <= "~":

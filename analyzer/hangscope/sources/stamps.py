@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import functools
-import re
+
+from hangscope.expressions import expression
 
 REFERENCE_YEAR = 2000
 """Year of a time whose year is nowhere in its file: a leap year far from any log, so that it can be told apart."""
@@ -12,8 +13,8 @@ REFERENCE_YEAR = 2000
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 # a date, and a time before a year; both begin with a literal, which is quick to look for, and what stands before it
 # is looked at later
-_DATE = re.compile(r"20(?<![\d.]20)(\d\d)-(?:\d\d|[A-Z][a-z]{2})-\d\d(?!\d)")
-_BEHIND_TIME = re.compile(r" 20(?<=\d\d:\d\d:\d\d 20)(\d\d)\b")
+_DATE = expression(r"20(?<![\d.]20)(\d\d)-(?:\d\d|[A-Z][a-z]{2})-\d\d(?!\d)")
+_BEHIND_TIME = expression(r" 20(?<=\d\d:\d\d:\d\d 20)(\d\d)\b")
 _TIME_LENGTH = len("00:00:00")
 _DAY = 86400
 

@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
+from hangscope.expressions import expression
 from hangscope.model import Line
 from hangscope.sources.decode import RawLine
 from hangscope.sources.decode import clean as clean_text
@@ -29,12 +30,12 @@ _MAX_HEADS = 1 << 15
 _TAGS_LENGTH = 200
 """The tags of launchers take no more; a search for their beginning grows with the square of what it looks at."""
 _LEVELS = frozenset({" NCCL INFO ", " NCCL WARN "})
-_STAMP_ONLY = re.compile(r"[\d\s:/.,\-+TZ|\[\]()]*")
+_STAMP_ONLY = expression(r"[\d\s:/.,\-+TZ|\[\]()]*")
 # tags that a launcher may have put before a header that is glued to another line
-_TAGS_BEHIND = re.compile(
+_TAGS_BEHIND = expression(
     r"(?:\[(?:\d+,)?\d+\]<std\w+>:|\[[A-Za-z_]+\d+\]: ?| ?\d{1,6}: |\[\d{4}-\d\d-\d\d[ T][\d:.,]+\] )+$"
 )
-_RFC3339 = re.compile(r"(\d{4})-(\d\d)-(\d\d)[T ](\d\d:\d\d:\d\d)(?:[.,](\d+))?")
+_RFC3339 = expression(r"(\d{4})-(\d\d)-(\d\d)[T ](\d\d:\d\d:\d\d)(?:[.,](\d+))?")
 _TEXT_KEYS = ("log", "message", "msg", "textPayload", "MESSAGE")
 _TIME_KEYS = ("time", "timestamp", "ts", "@timestamp")
 _ALL_STYLES = Styles(task=True, bracket=True, host=True, pipe=True)

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from hangscope.errors import InputError
+from hangscope.expressions import expression
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
 
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
-_USER = re.compile(r"(?<=://)(?P<user>[^/@:]*):[^/@]*@")
-_QUERY = re.compile(r"\?.*", re.DOTALL)
+_URL = expression(r"[A-Za-z][A-Za-z0-9+.-]+://")
+_USER = expression(r"(?<=://)(?P<user>[^/@:]*):[^/@]*@")
+_QUERY = expression(r"\?.*", re.DOTALL)
 _LOCAL = "file://"
 
 _PACKAGES = {
@@ -41,11 +42,11 @@ _CREDENTIALS = {
 }
 _SAME = {"s3a": "s3", "gcs": "gs", "sftp": "ssh"}
 # botocore, google-auth, paramiko and gcsfs have classes of their own for it, none of them a PermissionError
-_NO_CREDENTIALS = re.compile(
+_NO_CREDENTIALS = expression(
     r"NoCredentials|NoAuthTokenError|ProfileNotFound|CredentialRetrieval|TokenRetrieval|DefaultCredentials"
     r"|RefreshError|AuthenticationException|PasswordRequired|BadAuthenticationType"
 )
-_NOT_ALLOWED = re.compile(
+_NOT_ALLOWED = expression(
     r"No authentication methods available|invalid_?credentials|Invalid Credentials|InvalidAccessKeyId"
     r"|SignatureDoesNotMatch|Anonymous caller|\b40[13]\b|Unauthorized|Forbidden|Access ?Denied",
     re.IGNORECASE,

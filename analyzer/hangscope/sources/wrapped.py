@@ -8,19 +8,19 @@ follows them, up to the next line that begins by itself.
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Iterable, Iterator, Sequence
 
+from hangscope.expressions import expression
 from hangscope.sources.decode import RawLine
 
 _NARROWEST, _WIDEST = 72, 400
 _FEWEST = 2
 _MOST_PIECES = 12
-_HEADED = re.compile(
+_HEADED = expression(
     r"(?:[\w().\-\[\]:,<> ]{0,80})?"
     r"(?:\[[DIWEFC]\d{0,4}(?: [\d:.]+)? ?[\w./-]+\.(?:cpp|cc|cu|hpp|h):\d+\] |\[\d+\] NCCL [A-Z]+ )"
 )
-_BEGINS = re.compile(
+_BEGINS = expression(
     r"\[(?:default|rank|Gloo|W|E|I)|\[\d+[,\]:]|\d{4}-\d\d-\d\d|[DIWEF]\d{4} |[\w.\-]+:\d+:\d+ \[|"
     r"Traceback|  File |frame #|"
     r"\w+(?:Error|Exception|Warning)\b|[\w.\-]+: |Exception raised|terminate called|\s*what\(\)|\s*$"

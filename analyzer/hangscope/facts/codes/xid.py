@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import functools
-import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from hangscope.expressions import expression
+
 _TABLE = Path(__file__).with_name("xid.toml")
 _LINKS = "nvlink-error"
 
 # `RLW_REMAP  Nonfatal  XC0 i0 Link 01 (0x021425c6 0x00000004 ...)`: the second word is the error status.
-_UNIT = re.compile(
+_UNIT = expression(
     r"\b(?P<unit>[A-Z][A-Z0-9_]+)\s+(?P<severity>Fatal|Nonfatal|Non-fatal)\b.*?"
     r"Link (?P<link>-?\d+)\s*\(\s*0x[0-9a-fA-F]+[\s,]+0x(?P<status>[0-9a-fA-F]+)"
 )
-_NONFATAL = re.compile(r"\b[Nn]on-?fatal\b")
+_NONFATAL = expression(r"\b[Nn]on-?fatal\b")
 _NOTE_OF_SOFTWARE = 0x80000000
 # Units whose non-fatal errors end programs with Xid 45, by the bits of the status that do.
 _HARMFUL = {
@@ -31,7 +32,7 @@ _UNITS = {
     "NETIR_BER_EVENT": "the bit error rate of an NVLink is too high",
     "MSE_WATCHDOG": "the firmware of the NVLink controller stopped",
 }
-_RECOVERY = re.compile(r"recovery action changed from .* to (0x\w+)")
+_RECOVERY = expression(r"recovery action changed from .* to (0x\w+)")
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ipaddress
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 from hangscope.align.job import Job
+from hangscope.expressions import expression
 from hangscope.facts.comparisons.said import Holders, Said, compared
 from hangscope.model import Comparison, Event
 
@@ -44,7 +44,7 @@ VIRTUAL = (
     "dummy",
 )
 """Beginnings of the names of bridges and tunnels that end inside a host."""
-_DEVICE = re.compile(r"(?<![\w.+\-])(?P<name>[A-Za-z][\w.+\-]*):(?P<port>\d+)/(?P<layer>[A-Za-z]+)")
+_DEVICE = expression(r"(?<![\w.+\-])(?P<name>[A-Za-z][\w.+\-]*):(?P<port>\d+)/(?P<layer>[A-Za-z]+)")
 
 
 def compare(job: Job) -> Iterator[Comparison]:

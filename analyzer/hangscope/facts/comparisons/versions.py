@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from hangscope.align.job import Job
 from hangscope.align.releases import common_releases, group_by_release
 from hangscope.align.stated_versions import CUDA_OF_TORCH, STATING, dotted
+from hangscope.expressions import expression
 from hangscope.facts.comparisons.said import Holders, Said, compared
 from hangscope.facts.nccl_releases import release_groups
 from hangscope.model import Comparison, Evidence
@@ -29,7 +29,7 @@ _STATED: dict[str, tuple[tuple[str, str], ...]] = {
     IMAGE: (("container_image", "image"),),
 }
 """Aspect -> (event kind, field) that state it; the first kind that a process says decides."""
-_PYTHON_PATH = re.compile(r"/python(3\.\d{1,2})/")
+_PYTHON_PATH = expression(r"/python(3\.\d{1,2})/")
 
 
 def compare(job: Job) -> Iterator[Comparison]:

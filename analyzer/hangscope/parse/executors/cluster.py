@@ -6,7 +6,6 @@ import ast
 import logging
 import os
 import queue
-import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from hangscope.errors import InputError
+from hangscope.expressions import expression
 from hangscope.model import SourceRecord
 from hangscope.parse.executors.batches import batches
 from hangscope.parse.executors.work import DONE, FAILED, build, pack, unpack
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from distributed import Client, Future
 
 LOCAL = "local"
-_ADDRESS = re.compile(r"(?:\w+://)?[^\s/]+:\d+/?")
+_ADDRESS = expression(r"(?:\w+://)?[^\s/]+:\d+/?")
 
 CONNECT_S = 15
 """Seconds in which a scheduler has to answer."""

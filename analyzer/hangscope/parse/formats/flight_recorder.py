@@ -6,6 +6,7 @@ import re
 from array import array
 from typing import BinaryIO
 
+from hangscope.expressions import expression
 from hangscope.model import SourceRecord
 from hangscope.parse.recorder.columns import build_recording
 from hangscope.parse.recorder.recording import Recording
@@ -20,9 +21,9 @@ NAME = "flight-recorder"
 
 _PICKLE = b"\x80"
 _PIECE = 1 << 20
-_KEYS = re.compile(rb'"(?:pg_config|pg_status|profiling_name|collective_seq_id|time_created_ns|time_created_us)"\s*:')
-_ENTRIES = re.compile(rb'"entries"\s*:\s*\[.*"version"\s*:\s*"\d|"version"\s*:\s*"\d.*"entries"\s*:\s*\[', re.DOTALL)
-_PAGE = re.compile(rb"^=== Rank \d+: [^\n]*(?:fr_trace|nccl_trace)_?json", re.MULTILINE)
+_KEYS = expression(rb'"(?:pg_config|pg_status|profiling_name|collective_seq_id|time_created_ns|time_created_us)"\s*:')
+_ENTRIES = expression(rb'"entries"\s*:\s*\[.*"version"\s*:\s*"\d|"version"\s*:\s*"\d.*"entries"\s*:\s*\[', re.DOTALL)
+_PAGE = expression(rb"^=== Rank \d+: [^\n]*(?:fr_trace|nccl_trace)_?json", re.MULTILINE)
 
 
 def recognizes(head: bytes) -> bool:

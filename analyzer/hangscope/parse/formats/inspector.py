@@ -7,10 +7,10 @@ hangs has not completed and is in none of them.
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass
 from typing import BinaryIO
 
+from hangscope.expressions import expression
 from hangscope.model import Event, Line, SourceRecord, Value
 from hangscope.parse.columns import WriterKey, writer_key
 from hangscope.parse.json_documents import Json, part, whole, word
@@ -21,7 +21,7 @@ from hangscope.sources.sniff import Kind
 
 KINDS = (Kind.JSON, Kind.TEXT)
 
-_PROOF = re.compile(rb'"(?:coll_perf|p2p_perf)"\s*:')
+_PROOF = expression(rb'"(?:coll_perf|p2p_perf)"\s*:')
 _MOST_BYTES_A_LINE = 1 << 18
 _MOST_KEPT = 1 << 17
 

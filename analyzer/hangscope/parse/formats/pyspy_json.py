@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import BinaryIO
 
+from hangscope.expressions import expression
 from hangscope.model import Frame, Line, ProcessDump, SourceRecord
 from hangscope.parse.columns import writer_key
 from hangscope.parse.json_documents import Json, whole
@@ -21,11 +22,11 @@ from hangscope.sources.sniff import Kind
 KINDS = (Kind.JSON,)
 MAX_CHARS = 64 << 20
 TOOL = "py-spy"
-_HEAD = re.compile(rb"\s*\[\s*\{")
+_HEAD = expression(rb"\s*\[\s*\{")
 _PROOF = (b'"owns_gil"', b'"os_thread_id"', b'"short_filename"', b'"thread_name"')
-_BETWEEN = re.compile(r"[\s,]*")
+_BETWEEN = expression(r"[\s,]*")
 # in the two blanks a level that py-spy prints, the name of a frame, not of a local variable
-_FRAME_NAME = re.compile(r'^ {8}"name": ', re.MULTILINE)
+_FRAME_NAME = expression(r'^ {8}"name": ', re.MULTILINE)
 _NO_ARRAY = "the JSON is cut off"
 
 

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import BinaryIO
 
+from hangscope.expressions import expression
 from hangscope.model import Event, Line, SourceRecord, Value
 from hangscope.parse.columns import WriterKey
 from hangscope.parse.json_documents import MOST_CHARS, Document, Json, Lines, find_documents, objects, part, whole, word
@@ -22,16 +23,16 @@ from hangscope.sources.stamps import moment
 
 KINDS = (Kind.JSON, Kind.TEXT)
 
-_REPORT = re.compile(r'"(?:communicators_count"\s*:\s*\d|secondary_hash"\s*:\s*"|considered_dead"\s*:\s*[tf])')
-_MONITOR = re.compile(r'"event"\s*:\s*"PEER_[A-Z_]+"')
-_BEGINS = re.compile(
+_REPORT = expression(r'"(?:communicators_count"\s*:\s*\d|secondary_hash"\s*:\s*"|considered_dead"\s*:\s*[tf])')
+_MONITOR = expression(r'"event"\s*:\s*"PEER_[A-Z_]+"')
+_BEGINS = expression(
     r'\{\s*"(?:nccl_version|cuda_runtime_version|cuda_driver_version|communicators|communicators_count|ras|timestamp'
     r"|group|event|peer)\"\s*:"
 )
-_MISSING_COMMA = re.compile(r'("nvml_dev"\s*:\s*-?\d{1,10})(\s+"status")')
-_STAMP = re.compile(r"(\d{4})-(\d\d)-(\d\d)[ T](\d\d:\d\d:\d\d)")
-_RANK = re.compile(r'"rank"\s*:')
-_HASH = re.compile(r'"hash"\s*:')
+_MISSING_COMMA = expression(r'("nvml_dev"\s*:\s*-?\d{1,10})(\s+"status")')
+_STAMP = expression(r"(\d{4})-(\d\d)-(\d\d)[ T](\d\d:\d\d:\d\d)")
+_RANK = expression(r'"rank"\s*:')
+_HASH = expression(r'"hash"\s*:')
 _ERRORS = {
     1: "Unhandled CUDA error",
     2: "System error",

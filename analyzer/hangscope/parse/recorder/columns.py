@@ -13,11 +13,12 @@ from itertools import repeat
 from operator import is_, itemgetter
 from typing import Any
 
+from hangscope.expressions import expression
 from hangscope.parse.recorder.frames import Stack, Stacks
 from hangscope.parse.recorder.recording import CallShape, RecordedGroup, Recording, State
 from hangscope.parse.recorder.unwrap import FoundDump
 
-_P2P = re.compile(r"(?P<way>send|recv)\s+(?P<me>\d{1,7})\s*(?:->|<-)\s*(?P<peer>\d{1,7})$")
+_P2P = expression(r"(?P<way>send|recv)\s+(?P<me>\d{1,7})\s*(?:->|<-)\s*(?P<peer>\d{1,7})$")
 _RETIRED_IS_DONE = frozenset({"gloo", "mpi", "ucc", "fake"})
 """Backends of the CPU: their `state` stays "scheduled" for ever (torch 2.8 on), `retired` is the only progress."""
 

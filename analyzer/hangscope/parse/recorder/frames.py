@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import re
 import zlib
 
-_INSTALLED = re.compile(
+from hangscope.expressions import expression
+
+_INSTALLED = expression(
     r"(?:^|/)(?:site-packages|dist-packages)/|(?:^|/)lib(?:64)?/python3(?:\.\d+)?t?/|(?:^|/)torch/(?:distributed|nn|autograd|_\w+|utils)/"
 )
 _MOST_FRAMES = 400

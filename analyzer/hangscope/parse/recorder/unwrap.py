@@ -8,16 +8,17 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from hangscope.expressions import expression
 from hangscope.parse.recorder.unpickle import CUT, BrokenDumpError, load_pickle
 
 _ENTRY_KEYS = frozenset({"profiling_name", "collective_seq_id", "seq_id", "record_id"})
 _DUMP_KEYS = frozenset({"entries", "pg_config", "pg_status"})
 _RANK_KEYS = ("rank", "global_rank", "world_rank")
-_RANK_NAME = re.compile(r"(?:.*rank[-_ =:]?)?(\d{1,7})(?!\d)[^\d]*", re.IGNORECASE)
+_RANK_NAME = expression(r"(?:.*rank[-_ =:]?)?(\d{1,7})(?!\d)[^\d]*", re.IGNORECASE)
 _DEEPEST = 4
 _MOST_DUMPS = 1 << 17
 _MOST_VISITS = 1 << 19
-_PAGE_HEAD = re.compile(r"^=== Rank (\d{1,7}): [^\n]*===[ \t]*$", re.MULTILINE)
+_PAGE_HEAD = expression(r"^=== Rank (\d{1,7}): [^\n]*===[ \t]*$", re.MULTILINE)
 """torch.distributed.debug (2.10 on) prints such a line before the answer of each rank."""
 
 

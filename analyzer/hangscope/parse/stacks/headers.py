@@ -6,6 +6,7 @@ import re
 from collections import deque
 from dataclasses import dataclass
 
+from hangscope.expressions import expression
 from hangscope.model import Line
 from hangscope.sources.origin import hints
 from hangscope.sources.stamps import moment, month_number
@@ -13,38 +14,38 @@ from hangscope.sources.stamps import moment, month_number
 MAX_LENGTH = 300
 _LOOK_BACK = 4
 
-_RANK = re.compile(
+_RANK = expression(
     r"(?<![A-Za-z_])(?<!local[ -])(?<!node[ -])(?<!group[ -])(?:global[ _-]?)?rank\s{0,3}[=:#_-]?\s{0,3}(\d{1,7})\b",
     re.IGNORECASE,
 )
-_PID = re.compile(r"(?<![A-Za-z_])(?:pid|process(?: id)?)\s{0,3}[=:#]?\s{0,3}\(?(\d{1,10})\b", re.IGNORECASE)
-_COMMAND = re.compile(r"(?:^|[\s/;(\[])(?:py-spy|pystack|gdb|cuda-gdb|pstack|gstack|eu-stack)\s(?P<arguments>.*)")
-_COMMAND_PID = re.compile(
+_PID = expression(r"(?<![A-Za-z_])(?:pid|process(?: id)?)\s{0,3}[=:#]?\s{0,3}\(?(\d{1,10})\b", re.IGNORECASE)
+_COMMAND = expression(r"(?:^|[\s/;(\[])(?:py-spy|pystack|gdb|cuda-gdb|pstack|gstack|eu-stack)\s(?P<arguments>.*)")
+_COMMAND_PID = expression(
     r"(?:^|\s)(?:-p|--pid|attach|remote|-p=|--pid=)[\s=]{0,2}(\d{1,10})\b|\s(\d{2,10})\s*(?:$|[>|;&\]])"
 )
-_HOST = re.compile(
+_HOST = expression(
     r"https?://(?P<url>[A-Za-z][\w.-]*)(?=[:/\s])|(?<![A-Za-z_-])host(?:name)?\s{0,3}[=:]?\s{0,3}(?P<host>[A-Za-z][\w.-]*)"
     r"|(?<![A-Za-z_-])(?:node|machine|pod)\s{0,3}[=:]?\s{0,3}(?P<named>[A-Za-z][\w.-]*\d[\w.-]*|(?<=[=:])[A-Za-z][\w.-]*)"
     r"|@(?P<at>[A-Za-z][\w.-]*)"
     r"|\bon (?P<on>[A-Za-z][\w.-]*[\d-][\w.-]*)|\((?P<inside>[A-Za-z][\w.-]*\d)\)",
     re.IGNORECASE,
 )
-_WORD = re.compile(r"[A-Za-z][\w.-]*")
+_WORD = expression(r"[A-Za-z][\w.-]*")
 # ps aux: user, pid, %cpu, %mem, vsz, rss, tty, stat, start, time, command
-_RAY = re.compile(
+_RAY = expression(
     r"Stack dump for (?:\S+\s+(?P<pid>\d+)\s+[\d.]+\s+[\d.]+\s+\d+\s+\d+\s+(?:\S+\s+){4}(?P<command>.*))?"
 )
-_DECORATED = re.compile(
+_DECORATED = expression(
     r"\s*(?:={2,}|-{2,}|#+|\*{2,}|>{2,}|<{2,}|:{2,}|%{2,}|\+{1,3} |\$ |\|\s)"
     r"|.*(?:={2,}|-{2,}|#{2,}|\*{2,}|<{2,}|>{2,})\s*$"
 )
-_FILE = re.compile(r"==> (?P<file>.+) <==|:{4,}|(?P<bare>^[\w./-]+\.(?:txt|log|out|err)):?$")
+_FILE = expression(r"==> (?P<file>.+) <==|:{4,}|(?P<bare>^[\w./-]+\.(?:txt|log|out|err)):?$")
 # what log lines have and headers do not
-_NO_HEADER = re.compile(r"[\[\]{}'\"%]|\d\.\d")
-_RULE = re.compile(r"[\s=#*~+_:<>|-]*$")
-_ISO = re.compile(r"(20\d\d)-(\d\d)-(\d\d)[T _](\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))?")
+_NO_HEADER = expression(r"[\[\]{}'\"%]|\d\.\d")
+_RULE = expression(r"[\s=#*~+_:<>|-]*$")
+_ISO = expression(r"(20\d\d)-(\d\d)-(\d\d)[T _](\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))?")
 # date(1), in the two orders of its locales
-_DATE = re.compile(
+_DATE = expression(
     r"(?:\b[A-Z][a-z]{2},? {1,2})?(?:\b(?P<month>[A-Z][a-z]{2}) {1,2}(?P<day>\d{1,2})"
     r"|\b(?P<day2>\d{1,2}) (?P<month2>[A-Z][a-z]{2}) (?P<year2>20\d\d)),? (?P<clock>\d\d:\d\d:\d\d)"
     r"(?P<half> [AP]M)?(?: [A-Z]{3,5})?(?: (?P<year>20\d\d)\b)?"

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import functools
-import re
 
+from hangscope.expressions import expression
 from hangscope.model import Frame
 from hangscope.parse.stacks.builder import MAX_NAME, MAX_PATH
 
-_ADDRESS = re.compile(r"0x[0-9a-f]{1,16}(?: <[^>]*>)?(?: in)? ")
-_AT = re.compile(r" at ((?:target:)?[^\s()]{1,400}):(\d{1,9})$")
-_FROM = re.compile(r" from ((?:target:)?[^()]{1,400})$")
-_EU_LIBRARY = re.compile(r" - (/\S+)$")
-_EU_SOURCE = re.compile(r" (/?[\w./+-]+):(\d{1,9})(?::\d+)?$")
-_ARGUMENT = re.compile(r"[\w.$:]+=")
+_ADDRESS = expression(r"0x[0-9a-f]{1,16}(?: <[^>]*>)?(?: in)? ")
+_AT = expression(r" at ((?:target:)?[^\s()]{1,400}):(\d{1,9})$")
+_FROM = expression(r" from ((?:target:)?[^()]{1,400})$")
+_EU_LIBRARY = expression(r" - (/\S+)$")
+_EU_SOURCE = expression(r" (/?[\w./+-]+):(\d{1,9})(?::\d+)?$")
+_ARGUMENT = expression(r"[\w.$:]+=")
 
 
 @functools.lru_cache(maxsize=2048)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections import defaultdict
 
+from hangscope.expressions import expression
 from hangscope.model import Line, ProcessDump
 from hangscope.parse.stacks.assembler import StackAssembler, Taken
 from hangscope.parse.stacks.builder import Shelf
@@ -13,7 +13,7 @@ from hangscope.parse.stacks.unknown_prefixes import UnknownPrefixes
 from hangscope.sources.stamps import moment
 
 # torch's debug server names its files so (2.9 on), and so do people
-_TIME_IN_NAME = re.compile(r"(?<!\d)(20\d\d)-?(\d\d)-?(\d\d)[_T-](\d\d)[:-]?(\d\d)[:-]?(\d\d)(?!\d)")
+_TIME_IN_NAME = expression(r"(?<!\d)(20\d\d)-?(\d\d)-?(\d\d)[_T-](\d\d)[:-]?(\d\d)[:-]?(\d\d)(?!\d)")
 
 _FIRST_FRAMES = frozenset(
     {"<module>", "_bootstrap", "_run_module_as_main", "_shutdown", "_start", "start_thread", "clone", "clone3"}

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 
+from hangscope.expressions import expression
 from hangscope.model import Line
 
 MAX_PREFIX = 80
 MAX_PREFIXES = 4_096
 MAX_LENGTHS = 8
 _MARK = "hread "
-_HEAD = re.compile(
+_HEAD = expression(
     r"(?:Current thread|Thread) 0x[0-9a-fA-F]{1,16} (?:\[[^\]]{0,15}\] )?\(most recent call first\)"
     r"|Thread (?:\d{1,20}|0x[0-9A-Fa-f]{1,16}) \((?:idle|active)(?:\+gil)?\)"
     r"|Traceback for thread \d{1,20} |Thread \d{1,6} \(Thread 0x[0-9a-f]{1,16} \(LWP "
 )
-_TIMES = re.compile(r"\d{4}[-/]\d\d[-/]\d\d|\d\d:\d\d:\d\d(?:[.,]\d+)?|\d{9,}(?:\.\d+)?")
+_TIMES = expression(r"\d{4}[-/]\d\d[-/]\d\d|\d\d:\d\d:\d\d(?:[.,]\d+)?|\d{9,}(?:\.\d+)?")
 
 
 class UnknownPrefixes:

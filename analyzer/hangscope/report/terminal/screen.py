@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import re
 from dataclasses import dataclass
 
 from rich import box
@@ -13,6 +12,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from hangscope.expressions import expression
 from hangscope.model import Evidence, Location
 from hangscope.report.options import RenderOptions
 from hangscope.report.printable import one_line, printable, shorten_middle
@@ -22,7 +22,7 @@ _PROSE_WIDTH = 100
 _NARROWEST = 40
 
 # Paragraphs, lists and indented lines keep their line ends.
-_LINE_END_IN_PARAGRAPH = re.compile(r"(?<!\n)[ ]*\n(?=\S)(?![-*] |\d+[.)] )")
+_LINE_END_IN_PARAGRAPH = expression(r"(?<!\n)[ ]*\n(?=\S)(?![-*] |\d+[.)] )")
 
 
 @dataclass(frozen=True, slots=True)

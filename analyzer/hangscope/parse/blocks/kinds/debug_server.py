@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
-
+from hangscope.expressions import expression
 from hangscope.model import Event, Line, Value
 
 BEGINS = r"PARTIAL DATA: \d"
 
-_HEAD = re.compile(r"PARTIAL DATA: (\d{1,7})/(\d{1,7}) workers responded\s*$")
-_RANK = re.compile(r"\s+Rank (\d{1,7}): (\S.*)$")
+_HEAD = expression(r"PARTIAL DATA: (\d{1,7})/(\d{1,7}) workers responded\s*$")
+_RANK = expression(r"\s+Rank (\d{1,7}): (\S.*)$")
 
 
 def open_block(_line: Line, text: str) -> SilentRanks | None:

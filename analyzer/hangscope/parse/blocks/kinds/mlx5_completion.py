@@ -6,14 +6,13 @@ four rows of four words. In the last row the second word ends in the vendor's co
 
 from __future__ import annotations
 
-import re
-
+from hangscope.expressions import expression
 from hangscope.model import Event, Line, Value
 
 BEGINS = r"mlx5: \S{1,120}: got completion with error:"
 
-_HEAD = re.compile(r"\s*mlx5: (?P<host>\S{1,120}): got completion with error:")
-_ROW = re.compile(r"\s*[0-9a-fA-F]{8} (?P<second>[0-9a-fA-F]{8}) [0-9a-fA-F]{8} [0-9a-fA-F]{8}\s*$")
+_HEAD = expression(r"\s*mlx5: (?P<host>\S{1,120}): got completion with error:")
+_ROW = expression(r"\s*[0-9a-fA-F]{8} (?P<second>[0-9a-fA-F]{8}) [0-9a-fA-F]{8} [0-9a-fA-F]{8}\s*$")
 _ROWS = 4
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
-
+from hangscope.expressions import expression
 from hangscope.model import Event, Line, Value
 
 BEGINS = r"(?:NAMESPACE\s+)?NAME\s+READY\s+STATUS\s"
 
-_ROW = re.compile(
+_ROW = expression(
     r"\s*(?:(?P<space>[\w.-]+)\s+)?(?P<pod>[\w.-]+)\s+(?P<ready>\d{1,4})/(?P<all>\d{1,4})\s+(?P<status>[\w:.-]+)"
     r"\s+(?P<restarts>\d{1,6})(?: \([^)]{1,30}\))?\s+(?P<age>\w+)(?:\s+(?P<ip>\S+)\s+(?P<node>\S+))?"
 )

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-
+from hangscope.expressions import expression
 from hangscope.model import Event, Line, Value
 from hangscope.parse.blocks.kinds.processes import KIND
 
@@ -11,12 +10,12 @@ BEGINS = (
     r"State:\s+[RSDTtZXIWPK] \(|Kernel stack of \d|\[<[0-9a-f]{1,16}>\] |\S{0,80} ?cat /proc/\d{1,10}/(?:stack|wchan)"
 )
 
-_STATE = re.compile(r"State:\s+([RSDTtZXIWPK]) \(([a-z ]{2,20})\)\s*$")
-_LINE = re.compile(r"(\w{2,40}):(?:\s+(.*))?$")
-_STACK_OF = re.compile(r"(?:Kernel stack of (\d{1,10}):?|\S{0,80} ?cat /proc/(\d{1,10})/(stack|wchan))\s*$")
-_FRAME = re.compile(r"\s*\[<[0-9a-f]{1,16}>\] ([\w.]+)(?:\+0x[0-9a-f]+(?:/0x[0-9a-f]+)?)?(?: \[\w+\])?\s*$")
-_WCHAN = re.compile(r"[a-z_]\w{2,60}(?:\.\w+)*$")
-_IN_NAME = re.compile(r"(?:pid|proc)[-_./]?(\d{1,10})(?!\d)")
+_STATE = expression(r"State:\s+([RSDTtZXIWPK]) \(([a-z ]{2,20})\)\s*$")
+_LINE = expression(r"(\w{2,40}):(?:\s+(.*))?$")
+_STACK_OF = expression(r"(?:Kernel stack of (\d{1,10}):?|\S{0,80} ?cat /proc/(\d{1,10})/(stack|wchan))\s*$")
+_FRAME = expression(r"\s*\[<[0-9a-f]{1,16}>\] ([\w.]+)(?:\+0x[0-9a-f]+(?:/0x[0-9a-f]+)?)?(?: \[\w+\])?\s*$")
+_WCHAN = expression(r"[a-z_]\w{2,60}(?:\.\w+)*$")
+_IN_NAME = expression(r"(?:pid|proc)[-_./]?(\d{1,10})(?!\d)")
 _MOST_FRAMES = 64
 
 

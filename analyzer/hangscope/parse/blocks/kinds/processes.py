@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from hangscope.expressions import expression
 from hangscope.model import Event, Line, Value
 
 BEGINS = r"(?:F|S|UID|USER|PID|PPID|TID|SPID|LWP|RUSER|EUSER|STAT|COMMAND|CMD|COMM|%CPU|%MEM|PGID|NLWP|NI|PRI)\s"
@@ -36,7 +37,7 @@ _CELLS = {
     "TIME+": r"[\d:.,h\-]+",
     "ELAPSED": r"[\d:\-]+",
 }
-_HEAD = re.compile(r"[A-Z%][A-Z%+_/]*")
+_HEAD = expression(r"[A-Z%][A-Z%+_/]*")
 
 
 def open_block(_line: Line, text: str) -> ProcessTable | None:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import re
 
+from hangscope.expressions import expression
 from hangscope.model import Event, Line, Value
 
 BEGINS = r"GPU (?:[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f]\s*$|\d{1,3}: [^:]*\(UUID:)|Fabric\s*$"
 
-_GPU = re.compile(r"GPU ([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f])\s*$")
-_NAMED = re.compile(r"GPU (\d{1,3}): ([^:]{0,80}?)\s*\(UUID:")
-_PAIR = re.compile(r"(\s+)(\S[^:]{0,60}?)\s*(?::\s*(.*?)\s*)?$")
-_LINK = re.compile(r"\s+Link (\d{1,3}): (.*?)\s*$")
-_NUMBER = re.compile(r"(\d{1,12}(?:\.\d{1,3})?)\b")
-_UNREADABLE = re.compile(r"Unknown Error|ERR!|GPU (?:requires reset|is lost)|GPU access blocked", re.IGNORECASE)
+_GPU = expression(r"GPU ([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f])\s*$")
+_NAMED = expression(r"GPU (\d{1,3}): ([^:]{0,80}?)\s*\(UUID:")
+_PAIR = expression(r"(\s+)(\S[^:]{0,60}?)\s*(?::\s*(.*?)\s*)?$")
+_LINK = expression(r"\s+Link (\d{1,3}): (.*?)\s*$")
+_NUMBER = expression(r"(\d{1,12}(?:\.\d{1,3})?)\b")
+_UNREADABLE = expression(r"Unknown Error|ERR!|GPU (?:requires reset|is lost)|GPU access blocked", re.IGNORECASE)
 _MOST_LEVELS = 12
 _MOST_PROCESSES = 64
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from hangscope.expressions import expression
 from hangscope.model import Event, Line, Value
 
 BEGINS = (
@@ -11,14 +12,14 @@ BEGINS = (
     r"memory\.|ecc\.)[\w.]*[ ,\[]"
 )
 
-_SUMMARY = re.compile(
+_SUMMARY = expression(
     r"\|\s+(\d{1,3})\s.*\|\s+([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f])\s+\S+\s+\|\s+(\S+)\s+\|\s*$"
 )
 # names are cut with dots where they do not fit; "On", "Off" or "N/A" is the persistence mode behind them
-_MODEL = re.compile(r"\|\s+\d{1,3}\s+(\S.*?)\s+(?:On|Off|N/A)\s+\|")
-_LOAD = re.compile(r"\|.*?(?:(\d{1,4})W\s*/\s*(\d{1,4})W)?\s*\|[^|]*\|\s+(\d{1,3})%\s.*\|\s*$")
-_PROCESS = re.compile(r"\|\s+(\d{1,3})\s+(?:\S+\s+\S+\s+)?(\d{1,10})\s+([CGM+]+)\s+(\S.*?)\s+\d+\s*MiB\s*\|\s*$")
-_NUMBER = re.compile(r"\s*(\d{1,9}(?:\.\d{1,4})?)\s*(?:%|W|MiB|C)?\s*$")
+_MODEL = expression(r"\|\s+\d{1,3}\s+(\S.*?)\s+(?:On|Off|N/A)\s+\|")
+_LOAD = expression(r"\|.*?(?:(\d{1,4})W\s*/\s*(\d{1,4})W)?\s*\|[^|]*\|\s+(\d{1,3})%\s.*\|\s*$")
+_PROCESS = expression(r"\|\s+(\d{1,3})\s+(?:\S+\s+\S+\s+)?(\d{1,10})\s+([CGM+]+)\s+(\S.*?)\s+\d+\s*MiB\s*\|\s*$")
+_NUMBER = expression(r"\s*(\d{1,9}(?:\.\d{1,4})?)\s*(?:%|W|MiB|C)?\s*$")
 _COLUMNS = {
     "index": "gpu_index",
     "utilization.gpu": "used_percent",
@@ -26,7 +27,7 @@ _COLUMNS = {
     "power.draw.instant": "power_w",
     "power.limit": "limit_w",
 }
-_UNCORRECTED = re.compile(r"ecc\.errors\.uncorrected\.volatile\.(?:total|dram|sram)")
+_UNCORRECTED = expression(r"ecc\.errors\.uncorrected\.volatile\.(?:total|dram|sram)")
 _BUS = ("pci.bus_id", "gpu_bus_id")
 _PID = "pid"
 _MOST_COLUMNS = 100

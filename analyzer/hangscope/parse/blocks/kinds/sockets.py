@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import re
 
+from hangscope.expressions import expression
 from hangscope.model import Event, Line, Value
 
 BEGINS = r"(?:Netid\s+)?State\s+Recv-Q|Proto\s+Recv-Q"
 
 _STATE = r"(?P<state>SYN[-_]SENT|SYN[-_]RECV|ESTAB(?:LISHED)?|LISTEN(?:ING)?|CLOSE[-_]WAIT|[A-Z][A-Z0-9_-]{2,12})"
 _END = r"(?P<{0}>[^\s%]{{1,80}})(?:%[^\s:]{{1,40}})?:(?P<{0}_port>[\w*-]{{1,20}})(?=\s|$)"
-_SS = re.compile(
+_SS = expression(
     rf"\s*(?:tcp6?\s+)?{_STATE}\s+\d+\s+(?P<unsent>\d+)\s+{_END.format('local')}\s+{_END.format('peer')}(?:\s+(?P<owner>.*))?$"
 )
-_NETSTAT = re.compile(
+_NETSTAT = expression(
     rf"\s*tcp6?\s+\d+\s+(?P<unsent>\d+)\s+{_END.format('local')}\s+{_END.format('peer')}\s+{_STATE}(?:\s+(?P<owner>.*))?$"
 )
-_PID = re.compile(r"pid=(\d{1,10})|^(\d{1,10})/")
+_PID = expression(r"pid=(\d{1,10})|^(\d{1,10})/")
 _MOST_CONNECTING = 512
 
 

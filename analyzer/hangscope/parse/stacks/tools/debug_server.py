@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-
+from hangscope.expressions import expression
 from hangscope.model import Line
 from hangscope.parse.stacks.builder import Builder, Step
 from hangscope.parse.stacks.headers import Header
@@ -11,10 +10,10 @@ from hangscope.parse.stacks.headers import Header
 BEGINS = ("=== Rank ", "PARTIAL DATA: ")
 ORDER = -1
 
-_PAGE = re.compile(r"=== Rank (\d{1,7}): https?://(\S+?)(?::\d{1,5})?(?:/(?:handler/)?(\w*)\S*)? ===")
-_PARTIAL = re.compile(r"PARTIAL DATA: \d+/\d+ workers responded")
-_SILENT = re.compile(r"\s+Rank (\d{1,7}): (\S.*)$")
-_ERROR = re.compile(r"Error: (\S.*)$")
+_PAGE = expression(r"=== Rank (\d{1,7}): https?://(\S+?)(?::\d{1,5})?(?:/(?:handler/)?(\w*)\S*)? ===")
+_PARTIAL = expression(r"PARTIAL DATA: \d+/\d+ workers responded")
+_SILENT = expression(r"\s+Rank (\d{1,7}): (\S.*)$")
+_ERROR = expression(r"Error: (\S.*)$")
 _TOOLS = {"dump_traceback": "faulthandler", "pyspy_dump": "py-spy"}
 _LOCAL = ("localhost", "127.")
 

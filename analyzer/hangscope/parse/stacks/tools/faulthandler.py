@@ -9,19 +9,20 @@ from __future__ import annotations
 import functools
 import re
 
+from hangscope.expressions import expression
 from hangscope.model import Frame, Line, ProcessDump, ThreadStack
 from hangscope.parse.stacks.builder import MAX_NAME, MAX_PATH, MAX_TEXT, Builder, Step
 
 TOOL = "faulthandler"
 BEGINS = ("Current thread", "Thread 0x", "Timeout (", "Fatal Python error: ", "Stack (most recent call first)")
 
-_REASON = re.compile(r"Timeout \(\d{1,6}:\d\d:\d\d(?:\.\d{1,9})?\)!|Fatal Python error: .*")
-_THREAD = re.compile(r"(Current thread|Thread) (0x[0-9a-fA-F]{1,16})(?: \[(.*)\])? \(most recent call first\):?")
-_STACK = re.compile(r"Stack \(most recent call first\):?")
-_FRAME = re.compile(r"\s{0,4}File (?:\"(.*)\"|(\?\?\?)), line (\d{1,9}|\?\?\?) in (.*)$")
-_C_STACK = re.compile(r"Current thread's C stack trace \(most recent call first\):?")
-_C_FRAME = re.compile(r"\s{0,4}Binary file \"(.*)\"(?:, at (.*?))? ?\[?(0x[0-9a-f]+)?\]?$")
-_MARKS = re.compile(
+_REASON = expression(r"Timeout \(\d{1,6}:\d\d:\d\d(?:\.\d{1,9})?\)!|Fatal Python error: .*")
+_THREAD = expression(r"(Current thread|Thread) (0x[0-9a-fA-F]{1,16})(?: \[(.*)\])? \(most recent call first\):?")
+_STACK = expression(r"Stack \(most recent call first\):?")
+_FRAME = expression(r"\s{0,4}File (?:\"(.*)\"|(\?\?\?)), line (\d{1,9}|\?\?\?) in (.*)$")
+_C_STACK = expression(r"Current thread's C stack trace \(most recent call first\):?")
+_C_FRAME = expression(r"\s{0,4}Binary file \"(.*)\"(?:, at (.*?))? ?\[?(0x[0-9a-f]+)?\]?$")
+_MARKS = expression(
     r"\s{0,4}(?:<no Python frame>|Garbage-collecting|\.\.\.|<cannot get C stack on this system>"
     r"|<truncated rest of calls>|<Cannot show all threads while the GIL is disabled>"
     r"|<freed thread state>|<invalid frame>|<timeout>)\s*$"

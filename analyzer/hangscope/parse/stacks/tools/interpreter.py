@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from hangscope.expressions import expression
 from hangscope.model import Frame, Line
 from hangscope.parse.stacks.builder import MAX_NAME, MAX_PATH, Builder, Step
 
@@ -12,13 +13,13 @@ BEGINS = ("~~~", "++++", "# Thread", "# ThreadID", "Thread: ", "--- Thread ")
 ORDER = 2
 
 # pytest-timeout: ~~~ Stack of MainThread (140003) ~~~; the recipes name a thread in many ways
-_THREAD = re.compile(
+_THREAD = expression(
     r"~{3,} Stack of (?P<name>.+) \((?P<id>\d{1,20}|<unknown>)\) ~{3,}|(?:--- |# )?Thread(?:ID)?: (?P<rest>.+)$"
 )
-_REST = re.compile(r"(?P<name>[^(]*?)\s*\(?(?P<id>\d{2,20})\)?\W*$")
-_TIMEOUT = re.compile(r"\+{4,} Timeout \+{4,}")
-_FRAME = re.compile(r"\s{0,4}File: ?\"(.*?)\", line (\d{1,9}), in (.*)$|\s{2}File \"(.*)\", line (\d{1,9}), in (.*)$")
-_MARKS = re.compile(r"\s*[~^]+\s*$")
+_REST = expression(r"(?P<name>[^(]*?)\s*\(?(?P<id>\d{2,20})\)?\W*$")
+_TIMEOUT = expression(r"\+{4,} Timeout \+{4,}")
+_FRAME = expression(r"\s{0,4}File: ?\"(.*?)\", line (\d{1,9}), in (.*)$|\s{2}File \"(.*)\", line (\d{1,9}), in (.*)$")
+_MARKS = expression(r"\s*[~^]+\s*$")
 
 
 class Reader:

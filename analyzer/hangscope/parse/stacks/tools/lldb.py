@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 
+from hangscope.expressions import expression
 from hangscope.model import Line
 from hangscope.parse.stacks.builder import Builder, Step
 from hangscope.parse.stacks.native import split_native
@@ -14,18 +15,18 @@ BEGINS = ("thread #", "  thread #", "* thread #", "(lldb) ", "Process ")
 ORDER = 2
 
 _MAX_HEAD = 400
-_THREAD = re.compile(
+_THREAD = expression(
     r"(?:\* |  )?thread #(?P<number>\d{1,9})(?:, tid = (?P<tid>0x[0-9a-f]{1,16}|\d{1,10}))?"
     r"(?:, name = '(?P<name>[^']*)')?(?:,? (?:queue|stop reason) = .*)?$"
 )
-_FRAME = re.compile(
+_FRAME = expression(
     r" {2,}(?:\* )?frame #(?P<number>\d{1,6}): 0x[0-9a-f]{1,16}(?: (?P<library>[^`]{1,400})`(?P<symbol>.+))?"
 )
-_PROCESS = re.compile(r"Process (?P<pid>\d{1,10}) stopped\s*$")
-_PROMPT = re.compile(r"\(lldb\) ")
-_OFFSET = re.compile(r" \+ \d{1,9}$")
-_AT = re.compile(r" at (?P<file>[^\s:]{1,400}):(?P<line>\d{1,9})(?::\d{1,9})?$")
-_VALUES = re.compile(r"\((?=[\w.$:]+=).*\)$")
+_PROCESS = expression(r"Process (?P<pid>\d{1,10}) stopped\s*$")
+_PROMPT = expression(r"\(lldb\) ")
+_OFFSET = expression(r" \+ \d{1,9}$")
+_AT = expression(r" at (?P<file>[^\s:]{1,400}):(?P<line>\d{1,9})(?::\d{1,9})?$")
+_VALUES = expression(r"\((?=[\w.$:]+=).*\)$")
 _INLINED = " [inlined] "
 
 

@@ -5,32 +5,33 @@ from __future__ import annotations
 import functools
 import re
 
+from hangscope.expressions import expression
 from hangscope.model import Frame, Line
 from hangscope.parse.stacks.builder import MAX_NAME, MAX_PATH, MAX_THREADS, Builder, Step
 
 TOOL = "py-spy"
 BEGINS = ("Process ", "Thread ", "Error: Failed to ", "Permission Denied", "Can't get native stack traces", "Python v")
 
-_PROCESS = re.compile(r"Process (\d{1,10}): (.*)$")
-_PYTHON = re.compile(r"Python v(\d[\w.+-]*)(?: \(.*\)?)?$")
-_PARENT = re.compile(r"Parent Process (\d{1,10}): ")
-_THREAD = re.compile(r"Thread (0x[0-9A-Fa-f]{1,16}|\d{1,20}) \((idle|active)((?:\+\w+)*)\)(?:: \"(.*))?$")
-_RULE = re.compile(r"-{8,}$")
-_SECTION = re.compile(r"(?: {8}|\t{2})(?:Arguments|Locals):$")
-_LOCAL = re.compile(r"(?: {12}|\t{3})([^\s:]{1,100}): (.*)$")
-_ERROR = re.compile(
+_PROCESS = expression(r"Process (\d{1,10}): (.*)$")
+_PYTHON = expression(r"Python v(\d[\w.+-]*)(?: \(.*\)?)?$")
+_PARENT = expression(r"Parent Process (\d{1,10}): ")
+_THREAD = expression(r"Thread (0x[0-9A-Fa-f]{1,16}|\d{1,20}) \((idle|active)((?:\+\w+)*)\)(?:: \"(.*))?$")
+_RULE = expression(r"-{8,}$")
+_SECTION = expression(r"(?: {8}|\t{2})(?:Arguments|Locals):$")
+_LOCAL = expression(r"(?: {12}|\t{3})([^\s:]{1,100}): (.*)$")
+_ERROR = expression(
     r"(?:Error: Failed to (?:get process executable|find python version|suspend process|copy Py|get stack traces"
     r"|merge native|open process|lock process|get python|create process|get native)"
     r"|Permission Denied(?::|$| ?- )|Can't get native stack traces with)"
 )
-_CAUSE = re.compile(
+_CAUSE = expression(
     r"(?: {4}\d+: |Reason: |Caused by:|It looks like you are running in a docker|.*PtraceEvent\(|.*\(os error \d+\))"
 )
-_BACKTRACE = re.compile(r" +(?:\d+: |at )|Stack backtrace:")
+_BACKTRACE = expression(r" +(?:\d+: |at )|Stack backtrace:")
 _WIDTH = 400
 """No terminal is wider."""
 _NEAR = 4
-_NATIVE_FILE = re.compile(
+_NATIVE_FILE = expression(
     r"\.(?:so(?:\.[\d.]+)*|c|cc|cpp|cxx|cu|h|hh|hpp|cuh|S|rs|dylib|tcc|inl)$|\.(?:so|dylib)[.\w-]*$"
 )
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-
+from hangscope.expressions import expression
 from hangscope.model import Frame, Line
 from hangscope.parse.stacks.builder import MAX_NAME, MAX_PATH, Builder, Step
 
@@ -16,18 +15,18 @@ BEGINS = (
     "Using executable found",
 )
 
-_THREAD = re.compile(r"Traceback for thread (\d{1,20})(?: \((.*)\))? \[([^\]]*)\] \(most recent call last\):?\s*$")
-_FRAME = re.compile(r"\s{2,6}\((\w+)\) File \"(.*)\", line (\d{1,9}), in (.*)$")
-_SECTION = re.compile(r" {6}(?:Arguments|Locals):\s*$")
-_LOCAL = re.compile(r" {8}([^\s:]{1,100}): (.*)$")
-_EMPTY = re.compile(r"The frame stack for thread (\d{1,20}) is empty")
-_ERROR = re.compile(r"\U0001f480 ?(?P<text>.*?) ?\U0001f480?\s*$|(?P<plain>Engine error: .*)")
-_CORE_PID = re.compile(r"pid: (\d{1,10}) ppid: (\d{1,10})")
-_CORE_COMMAND = re.compile(r"executable: .*? arguments: (.*)$")
-_CORE_SIGNAL = re.compile(r"The process died due to .*")
+_THREAD = expression(r"Traceback for thread (\d{1,20})(?: \((.*)\))? \[([^\]]*)\] \(most recent call last\):?\s*$")
+_FRAME = expression(r"\s{2,6}\((\w+)\) File \"(.*)\", line (\d{1,9}), in (.*)$")
+_SECTION = expression(r" {6}(?:Arguments|Locals):\s*$")
+_LOCAL = expression(r" {8}([^\s:]{1,100}): (.*)$")
+_EMPTY = expression(r"The frame stack for thread (\d{1,20}) is empty")
+_ERROR = expression(r"\U0001f480 ?(?P<text>.*?) ?\U0001f480?\s*$|(?P<plain>Engine error: .*)")
+_CORE_PID = expression(r"pid: (\d{1,10}) ppid: (\d{1,10})")
+_CORE_COMMAND = expression(r"executable: .*? arguments: (.*)$")
+_CORE_SIGNAL = expression(r"The process died due to .*")
 _NOISE = ("* - Unable to merge native stack", "Using executable found", "Core file information", "state: ", "uid: ")
 # the binary of a frame of C, and what the compiler did with it
-_BINARY = re.compile(r"(?P<name>.*?)(?P<inlined> \(inlined\))?(?: \((?P<library>[^()]*)\))?$")
+_BINARY = expression(r"(?P<name>.*?)(?P<inlined> \(inlined\))?(?: \((?P<library>[^()]*)\))?$")
 
 
 class Reader:
