@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
+from hangscope.expressions import expression
 from hangscope.model.report import RankState
 from hangscope.model.states import state_style
 
 WIDEST = 32
 """A row has no more cells than this; a host with more ranks has several rows."""
 
-_NUMBER = re.compile(r"(\d+)")
-_GPU = re.compile(r"\d{1,3}(?!\d)")
+_NUMBER = expression(r"(\d+)")
+_GPU = expression(r"\d{1,3}(?!\d)")
 
 
 @dataclass(frozen=True, slots=True)
