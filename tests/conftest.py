@@ -12,11 +12,12 @@ import score_fixtures
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keeps the tests that look at running processes on one worker: they would see each other's."""
+    """Keeps on one worker the tests that look at running processes (each other's, too), and those that share a browser."""
     if config.pluginmanager.hasplugin("xdist"):
         for item in items:
-            if item.path.name.startswith("test_attach"):
-                item.add_marker(pytest.mark.xdist_group("attach"))
+            for beginning, group in (("test_attach", "attach"), ("test_report_html_browser", "browser")):
+                if item.path.name.startswith(beginning):
+                    item.add_marker(pytest.mark.xdist_group(group))
 
 
 @pytest.fixture(scope="session")

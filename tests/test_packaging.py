@@ -76,6 +76,9 @@ def test_wheel_holds_code_grammars_rules_and_schema(unpacked: Path, checkout: Pa
     assert _files(shipped / "_data", "*.json") == {f"grammars/releases/{name}.json" for name in ("nccl", "torch")}
     own = {name for name in _files(shipped, "*.json") if not name.startswith("_data/")}
     assert own == _files(PACKAGE, "*.json") >= {"report/schema/report.schema.json"}
+    parts = {name for kind in ("css", "js", "html") for name in _files(PACKAGE, f"*.{kind}")}
+    assert {name for kind in ("css", "js", "html") for name in _files(shipped, f"*.{kind}")} == parts
+    assert parts >= {"report/html/templates/page.html", "report/html/assets/page.js", "report/html/assets/page.css"}
     assert (shipped / "py.typed").is_file()
     assert [path.name for path in unpacked.iterdir() if path.name.startswith(("tests", "fixtures"))] == []
 
@@ -113,6 +116,8 @@ def test_sdist_can_build_and_test_itself(checkout: Path, tmp_path: Path) -> None
         "grammars/base.lark",
         "rules/causes.toml",
         "analyzer/hangscope/py.typed",
+        "analyzer/hangscope/report/html/assets/page.css",
+        "analyzer/hangscope/report/html/templates/page.html",
         "tests/test_packaging.py",
         "fixtures/make_layouts.py",
         "fixtures/layout-tar-gz/logs/job-4711.tar.gz",
@@ -127,7 +132,10 @@ def test_sdist_can_build_and_test_itself(checkout: Path, tmp_path: Path) -> None
         (["analyze", "--help"], {"pandas", "numpy", "matplotlib", "lark", "dask", "distributed", "fsspec"}),
         (["explain", "gpu-out-of-memory"], {"pandas", "numpy", "matplotlib"}),
         (["rules"], {"pandas", "numpy", "matplotlib"}),
-        (["analyze", "fixtures/gpu-out-of-memory-01-one-rank/logs"], {"pandas", "numpy", "matplotlib", "jsonschema"}),
+        (
+            ["analyze", "fixtures/gpu-out-of-memory-01-one-rank/logs"],
+            {"pandas", "numpy", "matplotlib", "jsonschema", "jinja2"},
+        ),
         (["analyze", "fixtures/gpu-out-of-memory-01-one-rank/logs", "--format", "json"], {"pandas", "numpy", "rich"}),
         (["analyze", "fixtures/gpu-out-of-memory-01-one-rank/logs", "--quiet"], {"dask", "distributed", "fsspec"}),
     ],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hangscope.diagnose.catalogue import INSUFFICIENT_EVIDENCE, NO_FAULT_FOUND
-from hangscope.model import Finding, JobInfo, Report, Role
+from hangscope.model import Finding, JobInfo, Report, Role, StoryStep
 from hangscope.report.printable import one_line
 from hangscope.report.spans import confidence_word, count_words, fold_hosts, rank_words
 from hangscope.sources.stamps import REFERENCE_YEAR
@@ -90,6 +90,12 @@ def where_lines(report: Report) -> list[str]:
         return list(places)
     most_first = sorted(places.items(), key=lambda item: (-len(item[1]), item[0]))[:_PLACES]
     return [f"{place} ({rank_words(ranks, most=30)})" for place, ranks in most_first]
+
+
+def story_who(step: StoryStep) -> str:
+    """Whom a step of the story is about, where its own words do not name them; else ""."""
+    who = rank_words(step.ranks, most=40)
+    return who if step.ranks and who.casefold() not in step.text.casefold() else ""
 
 
 def job_words(job: JobInfo) -> str:

@@ -9,9 +9,9 @@ from rich.text import Text
 
 from hangscope.diagnose.catalogue import INSUFFICIENT_EVIDENCE, NO_FAULT_FOUND
 from hangscope.model import CollectiveState, Evidence, Finding, Report, StoryStep
-from hangscope.report.answers import day_words, job_words, part_words, proof_word
+from hangscope.report.answers import day_words, job_words, part_words, proof_word, story_who
 from hangscope.report.printable import one_line
-from hangscope.report.spans import confidence_word, count_words, fold_numbers, rank_words, size_words
+from hangscope.report.spans import confidence_word, count_words, fold_numbers, size_words
 from hangscope.report.story import says_nothing
 from hangscope.report.terminal.screen import Screen, columns
 from hangscope.report.times import split_time
@@ -145,9 +145,7 @@ def show_last_line(screen: Screen, report: Report) -> None:
 
 def _step_words(screen: Screen, step: StoryStep) -> Text:
     words = screen.words(step.text)
-    who = rank_words(step.ranks, most=40)
-    # most titles name the ranks themselves
-    if step.ranks and who.casefold() not in step.text.casefold():
+    if who := story_who(step):
         words = Text(f"{who}: ", style="bold") + words
     if step.evidence:
         words.append("\n" + screen.place(step.evidence[0].at), style="dim")

@@ -1,0 +1,1 @@
+"""What a report looks like in a browser: one file that asks the network for nothing."""

@@ -1,0 +1,100 @@
+// Every collective call of every group: who came, who did not, since when, how far apart.
+
+const DONE = "\u00b7";
+const WORSE = ["M", "\u2260", "w", ">", DONE, " "];
+const CALL_WORDS = { M: "missing", "\u2260": "differs", w: "waiting", ">": "started", [DONE]: "done", " ": "unknown" };
+
+function callRows() {
+  const rows = [];
+  const known = new Set();
+  for (const group of data.groups) {
+    const members = parseRanks(group.ranks);
+    for (const call of group.calls) {
+      rows.push(rowOfCall(group, members, call));
+      known.add(`${group.name} ${call[0]} ${call[1]}`);
+    }
+  }
+  for (const [group, about, size, seq, op, where, arrived, missing, differing] of data.stuck) {
+    if (known.has(`${group} ${seq} ${op}`)) continue;
+    const [came, gone] = [parseRanks(arrived), parseRanks(missing)];
+    const other = differing.map(([rank]) => rank);
+    rows.push({
+      group: groupName(group, about), seq, op: text(op), size: "", where: text(where), of: size,
+      state: gone.length ? "missing" : other.length ? "differs" : "waiting", arrived: came, missing: gone,
+      differing, ranks: new Set([...came, ...gone, ...other]), first: null, spread: null, last: null, wrong: true,
+    });
+  }
+  for (const one of data.transfers) rows.push(rowOfTransfer(one));
+  return rows;
+}
+
+const groupName = (name, about) => text(name) + (text(about) && text(about) !== text(name) ? ` (${text(about)})` : "");
+
+function rowOfCall(group, members, [seq, op, size, where, states, differing, first, starts]) {
+  const arrived = [], missing = [];
+  let worst = WORSE.length - 1;
+  for (let at = 0; at < members.length; at += 1) {
+    worst = Math.min(worst, WORSE.indexOf(states[at]));
+    if (states[at] === "M") missing.push(members[at]);
+    else if (states[at] !== " " && states[at] !== "\u2260") arrived.push(members[at]);
+  }
+  const known = starts.filter((start) => start !== null);
+  const spread = known.length > 1 ? Math.max(...known) : null;
+  return {
+    group: groupName(group.name, group.about), seq, op: text(op), size: text(size), where: text(where), of: group.size,
+    state: CALL_WORDS[WORSE[worst]], arrived, missing, differing, ranks: new Set(members), first, spread,
+    last: spread ? members[starts.indexOf(spread)] : null, wrong: worst < 3,
+  };
+}
+
+function rowOfTransfer([group, seq, op, rank, peer, size, where, state, started]) {
+  return {
+    group: text(group), seq, op: `${text(op)} ${text(op) === "send" ? "to" : "from"} ${peer === null ? "unknown" : `rank ${peer}`}`,
+    size: text(size), where: text(where), of: null, state: CALL_WORDS[state], arrived: [rank], missing: [], differing: [],
+    ranks: new Set(peer === null ? [rank] : [rank, peer]), first: started, spread: null, last: null, wrong: state === "w",
+  };
+}
+
+function whoIsWrong(row) {
+  const parts = [];
+  if (row.missing.length) parts.push(`${rankWords(row.missing, 30)} missing`);
+  const calls = new Map();
+  for (const [rank, call] of row.differing) calls.set(call, [...(calls.get(call) || []), rank]);
+  for (const [call, who] of calls) parts.push(`${rankWords(who, 30)} called ${text(call)}`);
+  return parts.join("; ");
+}
+
+function showCalls() {
+  const box = document.getElementById("calls");
+  if (!box) return;
+  const rows = callRows();
+  if (!rows.length) return;
+  const groups = [...new Set(rows.map((row) => row.group))].sort((a, b) => compare(a, b));
+  const present = WORSE.map((glyph) => CALL_WORDS[glyph]).filter((word) => rows.some((row) => row.state === word));
+  const has = (pick) => rows.some((row) => pick(row));
+  const columns = [
+    { head: "seq", value: (row) => row.seq, figure: true },
+    { head: "op", value: (row) => row.op, code: true },
+    { head: "group", value: (row) => row.group },
+    { head: "state", value: (row) => WORSE.indexOf(glyphOf(row.state)), cells: (row) => callMark(row.state) },
+    { head: "came", value: (row) => row.arrived.length, cells: (row) => grouped(row.arrived.length) + (row.of ? ` of ${grouped(row.of)}` : ""), figure: true },
+    { head: "who is wrong", value: (row) => row.missing.length + row.differing.length, cells: whoIsWrong },
+    has((row) => row.size) && { head: "size", value: (row) => row.size },
+    has((row) => row.first !== null) && { head: "first came", value: (row) => row.first, cells: (row) => (row.first === null ? "" : clockOf(row.first)), figure: true },
+    has((row) => row.spread !== null) && { head: "apart", value: (row) => row.spread, cells: (row) => (row.spread === null ? "" : `${durationOf(row.spread)}${row.last === null ? "" : `, rank ${row.last} last`}`) },
+    has((row) => row.where) && { head: "where", value: (row) => row.where, code: true },
+  ].filter(Boolean);
+  const table = new DataTable("Calls of every group", columns, rows, [
+    { label: "Rank", size: 5, keep: (row, value) => row.ranks.has(Number(value)) },
+    { label: "Group", options: [["", "all"], ...groups.map((name) => [name, name])], keep: (row, value) => row.group === value },
+    { label: "State", options: [["", "all"], ["wrong", "not done"], ...present.map((word) => [word, word])], keep: (row, value) => (value === "wrong" ? row.state !== "done" && row.state !== "unknown" : row.state === value) },
+    { label: "Text", size: 14, keep: (row, value) => contains(row, value.toLowerCase()) },
+  ]);
+  whenChosen((rank) => table.set("Rank", rank === null ? "" : String(rank)));
+  box.append(el("h3", {}, "All calls"), table.element);
+  box.hidden = false;
+}
+
+const glyphOf = (word) => Object.keys(CALL_WORDS).find((glyph) => CALL_WORDS[glyph] === word);
+const contains = (row, value) => [row.seq, row.op, row.group, row.state, row.size, row.where, whoIsWrong(row)].join(" ").toLowerCase().includes(value);
+const callMark = (word) => el("span", { class: "state", "data-call": word }, el("span", { class: "glyph", "aria-hidden": "true" }, glyphOf(word).trim() || "?"), word);

@@ -1,0 +1,175 @@
+"""Packs what the page's program draws (ranks, calls, inputs) into one compact piece of JSON inside the page.
+
+Rows are arrays, and texts that come again and again stand once in a table of strings: a job of 1,024 ranks has to stay
+far below the 10 MB that a mail or a chat lets through.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+
+from hangscope.model import CallHistory, CallState, CollectiveState, GroupHistory, Report, Transfer
+from hangscope.model.grid import lay_out
+from hangscope.model.states import STATES, in_severity_order
+from hangscope.report.printable import one_line
+from hangscope.report.spans import fold_numbers
+
+Json = dict[str, object]
+
+CALL_GLYPHS = {
+    CallState.DONE: "\u00b7",
+    CallState.STARTED: ">",
+    CallState.WAITING: "w",
+    CallState.DIFFERS: "\u2260",
+    CallState.MISSING: "M",
+    CallState.UNKNOWN: " ",
+}
+"""What stands for the state of one rank's call, on the page and in the JSON."""
+
+CALL_MEANINGS = {
+    CallState.DONE: "it completed, or the rank went on",
+    CallState.STARTED: "it runs on the GPU and is not known to have ended",
+    CallState.WAITING: "the rank made the call and waits in it",
+    CallState.DIFFERS: "the rank called something else",
+    CallState.MISSING: "the rank did not make the call",
+    CallState.UNKNOWN: "no evidence",
+}
+
+# What would end the script element or open a comment in it, and what old JavaScript takes for a line end.
+_ESCAPES = {ord("<"): "\\u003c", ord(">"): "\\u003e", ord("&"): "\\u0026"}
+
+
+class _Strings:
+    """Texts by number, each once, made harmless."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+
+    def number(self, text: str | None) -> int:
+        """Its number; that of "" for None."""
+        return self._numbers.setdefault(one_line(text or ""), len(self._numbers))
+
+    def all(self) -> list[str]:
+        return list(self._numbers)
+
+
+def build_island(report: Report) -> str:
+    """The JSON, in characters that cannot leave a script element."""
+    strings = _Strings()
+    content: Json = {
+        "ranks": _ranks(report, strings),
+        "grid": _grid(report, strings),
+        "states": {word: [STATES[word].glyph, STATES[word].meaning] for word in STATES},
+        "stateOrder": in_severity_order(state.state for state in report.ranks),
+        "callStates": {CALL_GLYPHS[state]: [state.value or "unknown", CALL_MEANINGS[state]] for state in CallState},
+        "stuck": [_stuck(state, strings) for state in report.collectives],
+        "groups": [_group(group, strings) for group in report.history.groups] if report.history else [],
+        "transfers": [_transfer(one, strings) for one in report.history.transfers] if report.history else [],
+        "sources": [
+            [one_line(s.file), s.kind, s.lines, s.bytes, s.unrecognized, one_line(s.error or "")]
+            for s in report.sources
+        ],
+    }
+    content["strings"] = strings.all()
+    return json.dumps(content, ensure_ascii=True, separators=(",", ":"), allow_nan=False).translate(_ESCAPES)
+
+
+def _ranks(report: Report, strings: _Strings) -> list[list[object]]:
+    """Rank, host, GPU, pid, state, where, last seen, whether the verdict blames it."""
+    blamed = frozenset(report.verdict.ranks)
+    return [
+        [
+            state.rank,
+            strings.number(state.host),
+            strings.number(state.gpu),
+            state.pid,
+            state.state,
+            strings.number(state.where),
+            state.last_seen or "",
+            int(state.rank in blamed),
+        ]
+        for state in report.ranks
+    ]
+
+
+def _grid(report: Report, strings: _Strings) -> Json:
+    grid = lay_out(report.ranks, report.verdict.ranks)
+    return {
+        "columns": grid.columns,
+        "byGpu": grid.by_gpu,
+        "rows": [
+            [strings.number(row.host), [None if cell is None else cell.state.rank for cell in row.cells]]
+            for row in grid.rows
+        ],
+    }
+
+
+def _stuck(state: CollectiveState, strings: _Strings) -> list[object]:
+    """Group, its description, its size, seq, op, where, arrived, missing, differing."""
+    return [
+        strings.number(state.group),
+        strings.number(state.description),
+        state.group_size,
+        state.seq,
+        strings.number(state.op),
+        strings.number(state.where),
+        _span(state.arrived),
+        _span(state.missing),
+        _differing(state.differing.items(), strings),
+    ]
+
+
+def _group(group: GroupHistory, strings: _Strings) -> Json:
+    return {
+        "name": strings.number(group.group),
+        "about": strings.number(group.description),
+        "size": group.size,
+        "ranks": _span(group.ranks),
+        "leftOut": group.left_out,
+        "calls": [_call(call, strings) for call in group.calls],
+    }
+
+
+def _call(call: CallHistory, strings: _Strings) -> list[object]:
+    """Seq, op, size, where, a character a rank, differing, the first start, each start as milliseconds after it."""
+    known = [start for start in call.started if start is not None]
+    first = min(known, default=None)
+    starts = (
+        [None if start is None else round((start - first) * 1000, 1) for start in call.started]
+        if first is not None
+        else []
+    )
+    return [
+        call.seq,
+        strings.number(call.op),
+        strings.number(call.size),
+        strings.number(call.where),
+        "".join(CALL_GLYPHS[state] for state in call.states),
+        _differing(call.differing.items(), strings),
+        first,
+        starts,
+    ]
+
+
+def _transfer(one: Transfer, strings: _Strings) -> list[object]:
+    """Group, seq, op, rank, peer, size, where, state, start."""
+    return [
+        strings.number(one.group),
+        one.seq,
+        strings.number(one.op),
+        one.rank,
+        one.peer,
+        strings.number(one.size),
+        strings.number(one.where),
+        CALL_GLYPHS[one.state],
+        one.started,
+    ]
+
+
+def _differing(items: Iterable[tuple[int, str]], strings: _Strings) -> list[list[int]]:
+    return [[rank, strings.number(call)] for rank, call in sorted(items)]
+
+
+def _span(ranks: Sequence[int]) -> str:
+    return fold_numbers(ranks, strides=False)

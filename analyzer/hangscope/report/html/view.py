@@ -1,0 +1,289 @@
+"""What the templates ask for: the parts of the page as words and rows, in the words of the terminal report."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from hangscope.diagnose.catalogue import INSUFFICIENT_EVIDENCE, NO_FAULT_FOUND
+from hangscope.model import (
+    CollectiveState,
+    ComparedValue,
+    Comparison,
+    Finding,
+    Report,
+    SourceRecord,
+    StackState,
+    StoryStep,
+)
+from hangscope.model.states import state_style
+from hangscope.report import answers
+from hangscope.report.comparisons import differing, lone_lines, properties
+from hangscope.report.html.excerpts import Excerpt, Excerpts, other_evidence
+from hangscope.report.html.tree import fold_tree
+from hangscope.report.printable import one_line, shorten_middle
+from hangscope.report.spans import count_words, fold_hosts, size_words
+from hangscope.report.stack_words import AT_REST, change_words, doing_words, members_words, own_frame
+from hangscope.report.story import says_nothing
+from hangscope.report.times import duration_words, seconds_between, split_time
+
+Context = dict[str, object]
+
+_FURTHER_LINES = 400
+_SHORT = 240
+
+_PARAGRAPH = re.compile(r"\n\s*\n")
+_LINE_END = re.compile(r"[ ]*\n(?=\S)(?![-*] |\d+[.)] )")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """How many ranks are in which state at which line of code."""
+
+    state: str
+    glyph: str
+    where: str
+    ranks: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StuckRow:
+    """One line of a stuck call: what these ranks did."""
+
+    word: str
+    wrong: bool
+    ranks: tuple[int, ...]
+    what: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A step of the story, with the clock to show for it."""
+
+    step: StoryStep
+    clock: str
+    who: str
+    is_verdict: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """Processes whose stacks stand together, in words; no frames for those that are at rest in every job."""
+
+    state: StackState
+    who: str
+    what: str
+    change: str
+    own: str
+    frames: tuple[str, ...]
+    odd: bool
+
+
+def describe(report: Report) -> Context:
+    """Everything that the templates need beside the report itself."""
+    excerpts = Excerpts()
+    # in the order in which they stand on the page: who comes first shows the lines
+    proof, said = excerpts.show(report.verdict.evidence), excerpts.show(report.verdict.also_said)
+    others = [(finding, excerpts.show(finding.evidence)) for finding in _others(report)]
+    context: Context = {
+        "title": one_line(report.verdict.title),
+        "job_facts": _job_facts(report),
+        "excerpts": excerpts,
+        "proof": proof,
+        "said": said,
+        "others": others,
+        "further_lines": excerpts.new(islice(other_evidence(report), _FURTHER_LINES)),
+        "places": _places(report),
+        "ranks_about": _ranks_about(report),
+        "story": _story(report),
+        "story_day": _story_day(report),
+        "known_ranks": any(s.state != "unknown" or s.where or s.host for s in report.ranks),
+        "stacks": _stacks(report),
+        "tree": fold_tree(report),
+        "compared": properties(report.comparisons),
+        "different": differing(report.comparisons),
+        "equal": [c for c in properties(report.comparisons) if not c.differs],
+        "lone_lines": lone_lines(report.comparisons),
+        "is_fault": report.verdict.cause not in (NO_FAULT_FOUND, INSUFFICIENT_EVIDENCE),
+        "read": [s for s in report.sources if s.error is None],
+        "failed": [s for s in report.sources if s.error is not None],
+        "strange": _strange(report.sources),
+    }
+    context["sections"] = [(name, words) for name, words, there in _sections(report, context) if there]
+    return context
+
+
+def paragraphs(text: str) -> list[str]:
+    """Prose from anywhere as paragraphs; the line ends of whoever wrote them give way, those of lists stay."""
+    return [_LINE_END.sub(" ", part.strip("\n")) for part in _PARAGRAPH.split(text.strip()) if part.strip()]
+
+
+def clock(iso: str | None) -> str:
+    """The clock of an ISO time, "" for none."""
+    return split_time(iso)[1]
+
+
+def members(state: CollectiveState) -> set[int]:
+    """The ranks of which a stuck call tells anything."""
+    return {*state.arrived, *state.missing, *state.differing}
+
+
+def stuck_rows(state: CollectiveState) -> list[StuckRow]:
+    """Who came, who did not, who called something else, and of whom nothing is known."""
+    rows = [
+        StuckRow("arrived", False, state.arrived, "", len(state.arrived)),  # noqa: FBT003  (a row of a table)
+        StuckRow("missing", True, state.missing, "", len(state.missing)),  # noqa: FBT003  (as above)
+    ]
+    calls: dict[str, list[int]] = defaultdict(list)
+    for rank in sorted(state.differing):
+        calls[one_line(state.differing[rank])].append(rank)
+    rows += [StuckRow("differing", True, tuple(ranks), f"called {call}", len(ranks)) for call, ranks in calls.items()]  # noqa: FBT003
+    traced = len(members(state))
+    if state.group_size is not None and traced < state.group_size:
+        rows.append(StuckRow("unknown", False, (), "no line tells", state.group_size - traced))  # noqa: FBT003
+    return [row for row in rows if row.count]
+
+
+def glyph(state: str) -> str:
+    """The character that stands for a state of a rank."""
+    return state_style(state).glyph
+
+
+def best_line(excerpt: Excerpt) -> str:
+    """The cited line of an excerpt, short enough for the first screen."""
+    return short(next((line.text for line in excerpt.lines if line.cited), ""))
+
+
+def short(text: str) -> str:
+    """A text on one line, its middle left out when it is long."""
+    return shorten_middle(one_line(text), _SHORT, " \u2026 ")
+
+
+def hosts_of(value: ComparedValue) -> str:
+    """Its hosts; of what nobody knows the rank and host of, the file."""
+    if value.hosts or not value.names:
+        return one_line(fold_hosts(value.hosts))
+    left = len(value.names) - 1
+    return one_line(value.names[0]) + (f" and {count_words(left, 'more file')}" if left else "")
+
+
+def _job_facts(report: Report) -> list[str]:
+    """What job it is, in short phrases for the head of the page."""
+    job = report.job
+    facts = []
+    if report.ranks:
+        facts.append(count_words(len(report.ranks), "rank"))
+    if job.hosts:
+        names = one_line(fold_hosts(job.hosts))
+        facts.append(
+            f"{count_words(len(job.hosts), 'host')} ({names})"
+            if len(names) <= 60
+            else count_words(len(job.hosts), "host")
+        )
+    if words := answers.job_words(job):
+        facts.append(words)
+    if job.first_time:
+        facts.append(_period(job.first_time, job.last_time))
+    return facts
+
+
+def _period(first: str, last: str | None) -> str:
+    """``2026-11-30, 12:03:07 to 12:13:09 (10 min 2 s)``."""
+    date, start = split_time(first)
+    day = answers.day_words(date) if date else ""
+    words = f"{day}, {start}" if day else start
+    length = seconds_between(first, last)
+    if last is None or length is None or length <= 0:
+        return words
+    last_date, end = split_time(last)
+    end = end if last_date == date else f"{answers.day_words(last_date)}, {end}"
+    return f"{words} to {end} ({duration_words(length)})"
+
+
+def _places(report: Report) -> list[Place]:
+    together: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for state in report.ranks:
+        together[state.state, one_line(state.where or "")].append(state.rank)
+    rows = sorted(together.items(), key=lambda item: (state_style(item[0][0]).severity, -len(item[1]), item[0]))
+    return [Place(name, state_style(name).glyph, where, tuple(sorted(ranks))) for (name, where), ranks in rows]
+
+
+def _story(report: Report) -> list[Step]:
+    one_day = bool(_story_day(report))
+    return [
+        Step(
+            step,
+            split_time(step.time)[1] if one_day else step.time or "",
+            answers.story_who(step),
+            step.cause == report.verdict.cause,
+        )
+        for step in report.story
+    ]
+
+
+def _story_day(report: Report) -> str:
+    """The day of the story when it is one."""
+    dates = {split_time(step.time)[0] for step in report.story if step.time}
+    return answers.day_words(next(iter(dates))) if len(dates) == 1 else ""
+
+
+def _others(report: Report) -> list[Finding]:
+    return [
+        finding
+        for finding in report.findings
+        if finding != report.verdict and (says_nothing(report.verdict) or not says_nothing(finding))
+    ]
+
+
+def _ranks_about(report: Report) -> str:
+    hosts = {state.host for state in report.ranks if state.host}
+    return count_words(len(report.ranks), "rank") + (f", {count_words(len(hosts), 'host')}" if hosts else "")
+
+
+def _stacks(report: Report) -> list[Stack]:
+    alone = len(report.stacks) == 1
+    return [
+        Stack(
+            state=state,
+            who=members_words(state),
+            what=doing_words(state),
+            change=change_words(state),
+            own=own_frame(state),
+            frames=() if state.state in AT_REST and not state.outlier and not alone else state.frames,
+            odd=state.outlier and not alone,
+        )
+        for state in report.stacks
+    ]
+
+
+def _sections(report: Report, context: Context) -> Iterator[tuple[str, str, bool]]:
+    """Id, words, and whether it is on the page, of each of its parts."""
+    yield "proof", answers.proof_word(report.verdict), bool(context["proof"])
+    yield "story", "Story", len(report.story) > 1
+    yield "ranks", "Ranks", bool(context["known_ranks"])
+    yield "collectives", "Collectives", bool(report.collectives or report.history)
+    yield "stacks", "Stacks", bool(report.stacks)
+    yield "differences", "Differences", bool(context["compared"] or context["lone_lines"])
+    yield "findings", "Also found", bool(context["others"])
+    yield "limits", "Limits", bool(report.warnings)
+    yield "read", "Read", True
+
+
+def _strange(sources: Iterable[SourceRecord]) -> list[SourceRecord]:
+    """Inputs with lines of known programs that were not understood, most of them first."""
+    return sorted((s for s in sources if s.error is None and s.unrecognized), key=lambda s: (-s.unrecognized, s.file))
+
+
+def read_words(sources: Sequence[SourceRecord]) -> str:
+    """``1,024 files, 3,400,000 lines, 240.1 MB``."""
+    amount = f"{count_words(sum(s.lines for s in sources), 'line')}, {size_words(sum(s.bytes for s in sources))}"
+    return f"{count_words(len(sources), 'file')}, {amount}"
+
+
+def must_agree(comparison: Comparison) -> bool:
+    """Whether its difference can make ranks wait for each other."""
+    return comparison.must_agree and comparison.differs

@@ -1,0 +1,206 @@
+"""The HTML report as text: one file, nothing from outside, every text escaped, the same bytes each time."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import pytest
+
+import report_samples
+from hangscope.model import Evidence, Location, RankState, Report, SourceRecord
+from hangscope.report.formats import load_format
+from hangscope.report.html.excerpts import LONGEST
+from hangscope.report.html.page import render_page
+from hangscope.report.options import RenderOptions
+
+SAMPLES = {
+    "out of memory": report_samples.out_of_memory,
+    "missing ranks": report_samples.missing_ranks,
+    "no fault": report_samples.no_fault,
+    "insufficient evidence": report_samples.insufficient_evidence,
+    "stuck loader": report_samples.stuck_loader,
+}
+
+HOSTILE = (
+    "<script>window.hacked = 1</script>",
+    "</script><script>window.hacked = 1</script>",
+    "<!--<script>",
+    "</style><img src=x onerror='window.hacked = 1'>",
+    "\"' onmouseover=window.hacked=1 x='",
+    "{{ 7 * 7 }}{% raw %}",
+    "line\u2028end\u2029end",
+    "user\u202etxt.exe",
+    "nul\x00esc\x1b[31mred",
+    "lone\ud800surrogate",
+    "&lt;b&gt;&amp;",
+)
+
+
+class _Page(HTMLParser):
+    """Tags, ids and the text of a page."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.raw: dict[str, list[str]] = {"script": [], "style": []}
+        self.shown: list[str] = []
+        self._inside = ""
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag in self.raw:
+            self._inside = tag
+            self.raw[tag].append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == self._inside:
+            self._inside = ""
+
+    def handle_data(self, data: str) -> None:
+        if self._inside:
+            self.raw[self._inside][-1] += data
+        else:
+            self.shown.append(data)
+
+    def ids(self) -> list[str]:
+        return [value for _, attributes in self.tags if (value := attributes.get("id"))]
+
+    def text(self) -> str:
+        return "".join(self.shown)
+
+
+def hostile_report() -> Report:
+    """A report of which every text that a log can fill is an attack."""
+    report = report_samples.out_of_memory()
+    bad = " ".join(HOSTILE)
+    evidence = Evidence(Location(f"logs/{bad}", 7), bad, bad, before=(bad, bad), after=(bad,))
+    verdict = replace(report.verdict, title=bad, explanation=bad, evidence=(evidence,), also_said=(evidence,))
+    return replace(
+        report,
+        verdict=verdict,
+        findings=(verdict, replace(report.findings[1], title=bad, evidence=(evidence,))),
+        ranks=tuple(RankState(s.rank, bad, s.pid, bad, s.state, bad, s.last_seen) for s in report.ranks),
+        collectives=tuple(replace(c, group=bad, op=bad, where=bad, differing={5: bad}) for c in report.collectives),
+        story=tuple(replace(step, text=bad, evidence=(evidence,)) for step in report.story),
+        next_steps=tuple(replace(step, text=bad, command=bad, decides=bad) for step in report.next_steps),
+        sources=(SourceRecord(bad, "text", 1, 1, 1), SourceRecord(bad, "text", 0, 0, 0, bad)),
+        warnings=(bad,),
+    )
+
+
+@pytest.mark.parametrize("sample", SAMPLES.values(), ids=SAMPLES)
+def test_same_report_gives_same_bytes(sample: object) -> None:
+    assert callable(sample)
+    assert render_page(sample()) == render_page(sample())
+
+
+@pytest.mark.parametrize("sample", SAMPLES.values(), ids=SAMPLES)
+def test_answer_story_and_proof_are_there_without_the_program(sample: object) -> None:
+    assert callable(sample)
+    report: Report = sample()
+    shown = _Page(render_page(report)).text()
+    assert report.verdict.title in shown and report.verdict.cause in shown
+    for step in report.next_steps:
+        assert step.command is None or step.command.strip() in shown
+    for evidence in report.verdict.evidence:
+        assert evidence.text in shown and f"{evidence.at.file}:{evidence.at.line}" in shown
+    if len(report.story) > 1:
+        assert all(step.text in shown for step in report.story)
+    assert all(warning in shown for warning in report.warnings)
+
+
+@pytest.mark.parametrize("sample", SAMPLES.values(), ids=SAMPLES)
+def test_ids_are_unique_and_links_lead_somewhere(sample: object) -> None:
+    assert callable(sample)
+    page = _Page(render_page(sample()))
+    ids = page.ids()
+    assert sorted(ids) == sorted(set(ids))
+    links = [href for tag, attributes in page.tags if tag == "a" and (href := attributes.get("href"))]
+    assert links and {href.removeprefix("#") for href in links} <= set(ids)
+
+
+def test_page_asks_for_nothing_and_policy_allows_only_its_own_program_and_style() -> None:
+    text = render_page(report_samples.out_of_memory())
+    page = _Page(text)
+    asking = {"src", "srcset", "action", "formaction", "data", "poster", "ping", "style"}
+    assert [(tag, found) for tag, a in page.tags if (found := asking & a.keys())] == []
+    assert [a["href"] for tag, a in page.tags if tag == "link"] == ["data:,"]
+    assert not re.search(r"url\(|@import|https?://|innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(", text)
+    (policy,) = (a["content"] for tag, a in page.tags if a.get("http-equiv") == "Content-Security-Policy")
+    assert policy is not None
+    rules = dict(rule.split(" ", 1) for rule in policy.split("; "))
+    assert rules["default-src"] == "'none'"
+    assert rules["script-src"] == _sha256(page.raw["script"][1])
+    assert rules["style-src"] == _sha256(page.raw["style"][0])
+
+
+def _sha256(text: str) -> str:
+    return "'sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() + "'"
+
+
+def test_hostile_text_stays_text() -> None:
+    harmless, hostile = _Page(render_page(report_samples.out_of_memory())), _Page(render_page(hostile_report()))
+    known = {tag for tag, _ in harmless.tags} | {"p", "li", "ul"}
+    assert {tag for tag, _ in hostile.tags} <= known
+    assert not any(name.startswith("on") for _, attributes in hostile.tags for name in attributes)
+    assert len(hostile.raw["script"]) == 2 and "<" not in hostile.raw["script"][0]
+    shown = hostile.text()
+    for text in ("<script>window.hacked = 1</script>", "{{ 7 * 7 }}{% raw %}", "&lt;b&gt;&amp;", "<!--<script>"):
+        assert text in shown
+
+
+def test_what_hides_or_turns_text_around_is_written_out() -> None:
+    page = render_page(hostile_report())
+    assert not re.search("[\x00\x1b\u2028\u2029\u202e\ud800-\udfff]", page)
+    shown = _Page(page).text()
+    assert r"user\u202etxt.exe" in shown and r"nul\x00esc\x1b[31mred" in shown and r"lone\ud800surrogate" in shown
+
+
+def test_island_reads_as_json_and_holds_every_rank() -> None:
+    report = report_samples.missing_ranks()
+    island = json.loads(_Page(render_page(report)).raw["script"][0])
+    assert [row[0] for row in island["ranks"]] == list(range(1024))
+    assert [row[0] for row in island["ranks"] if row[7]] == list(report.verdict.ranks)
+    assert len(island["grid"]["rows"]) == 128 and island["grid"]["columns"] == 8
+
+
+def test_a_thousand_ranks_are_a_small_file() -> None:
+    assert len(render_page(report_samples.missing_ranks()).encode()) < 1_000_000
+
+
+def test_long_lines_lose_their_middle() -> None:
+    report = report_samples.out_of_memory()
+    evidence = Evidence(Location("logs/rank5.log", 7), "begin " + "x" * 50_000 + " end", "long")
+    report = replace(report, verdict=replace(report.verdict, evidence=(evidence,)))
+    shown = _Page(render_page(report)).text()
+    assert "begin x" in shown and "x end" in shown and "x" * LONGEST not in shown
+
+
+def test_lines_around_are_numbered_and_the_cited_one_is_marked() -> None:
+    report = report_samples.out_of_memory()
+    evidence = Evidence(
+        Location("logs/rank5.log", 7), "the line", "proves it", before=("five", "six"), after=("eight",)
+    )
+    page = render_page(replace(report, verdict=replace(report.verdict, evidence=(evidence,))))
+    rows = re.findall(r'<div class="row( cited)?"><span class="number">(\d+)</span><code>(.*?)</code>', page)
+    assert [(number, bool(cited)) for cited, number, _ in rows][:4] == [
+        ("5", False), ("6", False), ("7", True), ("8", False),
+    ]  # fmt: skip
+    assert rows[2][2].endswith("the line")
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252"])
+def test_other_encodings_give_a_page_that_says_the_same(encoding: str) -> None:
+    report = replace(report_samples.no_fault(), warnings=("caf\u00e9 \u2603",))
+    stream = io.StringIO()
+    load_format("html").render(report, stream, RenderOptions(encoding=encoding))
+    stream.getvalue().encode(encoding)
+    assert stream.getvalue().isascii()
+    assert _Page(stream.getvalue()).text() == _Page(render_page(report)).text()
