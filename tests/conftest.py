@@ -12,7 +12,7 @@ import score_fixtures
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keeps on one worker the tests that look at running processes (each other's, too), and those that share a browser."""
+    """Keeps on one worker the tests that look at running processes, each other's too, and those of one browser."""
     if config.pluginmanager.hasplugin("xdist"):
         for item in items:
             for beginning, group in (("test_attach", "attach"), ("test_report_html_browser", "browser")):

@@ -23,6 +23,7 @@ CALL_GLYPHS = {
     CallState.WAITING: "w",
     CallState.DIFFERS: "\u2260",
     CallState.MISSING: "M",
+    CallState.NOT_REACHED: "-",
     CallState.UNKNOWN: " ",
 }
 """What stands for the state of one rank's call, on the page and in the JSON."""
@@ -33,6 +34,7 @@ CALL_MEANINGS = {
     CallState.WAITING: "the rank made the call and waits in it",
     CallState.DIFFERS: "the rank called something else",
     CallState.MISSING: "the rank did not make the call",
+    CallState.NOT_REACHED: "the rank stopped before it came to this call",
     CallState.UNKNOWN: "no evidence",
 }
 

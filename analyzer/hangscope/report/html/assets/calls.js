@@ -1,8 +1,8 @@
 // Every collective call of every group: who came, who did not, since when, how far apart.
 
 const DONE = "\u00b7";
-const WORSE = ["M", "\u2260", "w", ">", DONE, " "];
-const CALL_WORDS = { M: "missing", "\u2260": "differs", w: "waiting", ">": "started", [DONE]: "done", " ": "unknown" };
+const WORSE = ["M", "\u2260", "w", ">", "-", DONE, " "];
+const CALL_WORDS = { M: "missing", "\u2260": "differs", w: "waiting", ">": "started", "-": "not reached", [DONE]: "done", " ": "unknown" };
 
 function callRows() {
   const rows = [];
@@ -36,7 +36,7 @@ function rowOfCall(group, members, [seq, op, size, where, states, differing, fir
   for (let at = 0; at < members.length; at += 1) {
     worst = Math.min(worst, WORSE.indexOf(states[at]));
     if (states[at] === "M") missing.push(members[at]);
-    else if (states[at] !== " " && states[at] !== "\u2260") arrived.push(members[at]);
+    else if (!" -\u2260".includes(states[at])) arrived.push(members[at]);
   }
   const known = starts.filter((start) => start !== null);
   const spread = known.length > 1 ? Math.max(...known) : null;
