@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from hangscope import api
+import hangscope as hs
 from hangscope.cli.main import main
 from readme import README, fresh, shell_blocks
 
@@ -70,15 +70,19 @@ def options_behind(command: str) -> set[str]:
     return found
 
 
+OURS = re.compile(r"job\.(?P<method>\w+)|(?:hs|hangscope)\.(?P<function>\w+)")
+
+
 @pytest.mark.parametrize("code", PYTHON)
 def test_python_calls_the_api_as_it_is(code: str) -> None:
     calls = [node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Call)]
-    ours = [call for call in calls if ast.unparse(call.func).startswith("hangscope.api.")]
+    ours = [(call, name) for call in calls if (name := OURS.fullmatch(ast.unparse(call.func)))]
     assert ours
-    for call in ours:
-        function = getattr(api, ast.unparse(call.func).removeprefix("hangscope.api."))
+    for call, name in ours:
+        function = getattr(hs.Job, name["method"]) if name["method"] else getattr(hs, name["function"])
+        itself = [None] if name["method"] else []
         keywords = {keyword.arg: None for keyword in call.keywords if keyword.arg is not None}
-        inspect.signature(function).bind(*call.args, **keywords)
+        inspect.signature(function).bind(*itself, *call.args, **keywords)
 
 
 def test_hangscope_has_the_options_of_the_commands(capsys: pytest.CaptureFixture[str]) -> None:

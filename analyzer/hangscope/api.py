@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,20 @@ if TYPE_CHECKING:
     from hangscope.sources.inputs import Input
     from hangscope.tables.saved.writer import JobWriter
 
-__all__ = ["Attachment", "analyze", "analyze_text", "attach", "diagnose", "diagnose_attempts", "explain", "load"]
+__all__ = [
+    "Attachment",
+    "Reading",
+    "analyze",
+    "analyze_text",
+    "attach",
+    "diagnose",
+    "diagnose_attempts",
+    "explain",
+    "history_of",
+    "load",
+    "read_job",
+    "report_on",
+]
 
 Progress = Callable[[int, int], None]
 
@@ -43,6 +56,24 @@ class Attachment:
         return self.reports[0]
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Reading:
+    """A job, and the way back to the lines it was read from.
+
+    Attributes:
+        job: the job, aligned.
+        inputs: what was read.
+        lines: log lines that a saved job brought along, by file and number.
+        jobs, scheduler: where to read, as for `load`.
+    """
+
+    job: Job
+    inputs: tuple[Input, ...]
+    lines: Mapping[tuple[str, int], str]
+    jobs: int | None
+    scheduler: str | None
+
+
 def load(
     *paths: str | Path, jobs: int | None = None, progress: Progress | None = None, scheduler: str | None = None
 ) -> Job:
@@ -59,12 +90,43 @@ def load(
     Raises:
         InputError: when nothing is there to read, attach saw several jobs in it, or a URL or scheduler is out of reach.
     """
+    return read_job(*paths, jobs=jobs, progress=progress, scheduler=scheduler).job
+
+
+def read_job(
+    *paths: str | Path, jobs: int | None = None, progress: Progress | None = None, scheduler: str | None = None
+) -> Reading:
+    """The same as `load`, with what it takes to report on the job later."""
     from hangscope.align.job import align
     from hangscope.parse.executors import open_executor
 
     with open_executor(scheduler, jobs) as executor:
-        read = _read(paths, executor, progress)
-    return align(read.sources, read.unreadable)
+        found = _read(paths, executor, progress)
+    job = align(found.sources, found.unreadable)
+    return Reading(job, tuple(found.inputs), found.lines, jobs, scheduler)
+
+
+def report_on(reading: Reading, rules: Sequence[str | Path] = (), history: int = 0) -> Report:
+    """The report on a job that was read before; the lines it quotes are read again, as far as they are still there.
+
+    Args:
+        reading: as `read_job` gives it.
+        rules: folders of further rules.
+        history: as for `analyze`.
+
+    Raises:
+        RuleError: when a rule of one of the folders is wrong.
+    """
+    from hangscope.parse.executors import open_executor
+    from hangscope.report.quotes import lines_to_quote, quote
+
+    _check_rules(rules)
+    report = _report(reading.job, rules, history)
+    wanted = lines_to_quote(report)
+    if not wanted:
+        return report
+    with open_executor(reading.scheduler, reading.jobs) as executor:
+        return quote(report, {**reading.lines, **executor.read_lines(reading.inputs, wanted)})
 
 
 def diagnose(job: Job, rules: Sequence[str | Path] = (), facts: Sequence[Fact] | None = None) -> Diagnosis:
@@ -139,12 +201,12 @@ def analyze(
     _check_rules(rules)
     if tables is None:
         with open_executor(scheduler, jobs) as executor:
-            return _report(_read(paths, executor, progress), executor, rules, None, history)
+            return _report_and_save(_read(paths, executor, progress), executor, rules, None, history)
     from hangscope.tables.saved.writer import JobWriter
 
     check_folder(tables, [str(path) for path in paths])
     with JobWriter(tables) as writer, open_executor(scheduler, jobs) as executor:
-        return _report(_read(paths, executor, progress), executor, rules, writer, history)
+        return _report_and_save(_read(paths, executor, progress), executor, rules, writer, history)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -178,36 +240,37 @@ def _read(paths: Sequence[str | Path], executor: Executor, progress: Progress | 
     return read
 
 
-def _report(
+def _report_and_save(
     read: _Read, executor: Executor, rules: Sequence[str | Path], writer: JobWriter | None, history: int
 ) -> Report:
     from hangscope.align.job import align
-    from hangscope.facts.collect import collect_facts
-    from hangscope.facts.comparisons import compare
-    from hangscope.facts.stuck import stuck_calls
-    from hangscope.report.build import build_report
     from hangscope.report.quotes import lines_to_quote, quote
 
     if writer is not None:
         writer.add(read.sources)  # alignment fills in what the lines do not say
     job = align(read.sources, read.unreadable)
-    facts = collect_facts(job)
-    diagnosis = diagnose(job, rules, facts)
-    attempts = diagnose_attempts(job, rules)
-    report = build_report(
-        dataclasses.replace(job, stuck=stuck_calls(job, facts)),
-        diagnosis,
-        compare(job),
-        attempts,
-        _history(job, history),
-    )
+    report = _report(job, rules, history)
     lines = read.lines | executor.read_lines(read.inputs, lines_to_quote(report))
     if writer is not None:
         writer.finish(job.tables, read.unreadable, lines)
     return quote(report, lines)
 
 
-def _history(job: Job, calls: int) -> History | None:
+def _report(job: Job, rules: Sequence[str | Path], history: int) -> Report:
+    from hangscope.facts.collect import collect_facts
+    from hangscope.facts.comparisons import compare
+    from hangscope.facts.stuck import stuck_calls
+    from hangscope.report.build import build_report
+
+    facts = collect_facts(job)
+    diagnosis = diagnose(job, rules, facts)
+    attempts = diagnose_attempts(job, rules)
+    stuck = dataclasses.replace(job, stuck=stuck_calls(job, facts))
+    return build_report(stuck, diagnosis, compare(job), attempts, history_of(job, history))
+
+
+def history_of(job: Job, calls: int) -> History | None:
+    """The last calls of each group, at most so many (`Report.history`); None when no calls are known, or wanted."""
     if calls < 1:
         return None
     from hangscope.align.history import find_history

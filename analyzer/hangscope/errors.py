@@ -22,8 +22,8 @@ class InputError(HangscopeError):
     """An input cannot be had at all: no such path, or nothing readable below it."""
 
 
-class UsageError(HangscopeError):
-    """The options of a command do not fit each other."""
+class UsageError(HangscopeError, ValueError):
+    """What was asked for makes no sense: options that do not fit each other, a time that is none."""
 
 
 class GrammarError(HangscopeError):

@@ -36,8 +36,8 @@ _LANES = 1 << 40
 def build_pieces(table: CallTable, most_rows: int = PIECE_ROWS) -> Iterator[Piece]:
     """One row a call, in the order of the inputs and their lines, in pieces of about so many rows.
 
-    Columns: those of `calls` in `hangscope.tables.SCHEMA`. seq is the number of the call on its communicator object, from 0; sends and
-    receives are numbered for each peer and direction.
+    Columns: those of `calls` in `hangscope.tables.SCHEMA`. seq is the number of the call on its communicator object,
+    from 0; sends and receives are numbered for each peer and direction.
     """
     ops = sorted({op for part in table.parts for op in part.columns.ops})
     who = _Who(table.processes, table.members)

@@ -15,8 +15,9 @@ _HEAD = """\
 # Tables
 
 `hangscope analyze LOGS --tables DIR` writes each table as `DIR/TABLE.parquet`, compressed with zstd; as DataFrames they
-are the attributes of `hangscope.api.load(LOGS).tables`. Each column's meaning also stands in the Parquet schema, as the
-field's metadata `about`. In Parquet, values that are not known are null, and `fields` of the events is JSON.
+are the attributes of `hangscope.load(LOGS)`, where moments are timestamps and no seconds. Each column's meaning also
+stands in the Parquet schema, as the field's metadata `about`. In Parquet, values that are not known are null, and
+`fields` of the events is JSON.
 
 `DIR/parsed.parquet` is what hangscope itself reads when `DIR` is given as a path; its form is hangscope's own and may
 change. `DIR/hangscope-tables.json` says of which format the folder is.

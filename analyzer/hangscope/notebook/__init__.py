@@ -1,0 +1,10 @@
+"""What notebooks and scripts see: a job whose tables are DataFrames, and a report that shows itself.
+
+Everything here is also an attribute of `hangscope`: ``import hangscope as hs; job = hs.load("logs/")``.
+"""
+
+from hangscope.notebook.functions import analyze, load
+from hangscope.notebook.job import Job, Selection
+from hangscope.notebook.report import Report
+
+__all__ = ["Job", "Report", "Selection", "analyze", "load"]

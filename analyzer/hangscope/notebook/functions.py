@@ -1,0 +1,56 @@
+"""The ways into a notebook: read a job, or read it and say at once why it is stuck."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from hangscope import api
+from hangscope.notebook.job import Job
+from hangscope.notebook.report import Report
+
+_CALLS = 200
+"""So many calls of each group a report has that cannot go back to its job."""
+
+
+def load(*paths: str | Path, jobs: int | None = None, scheduler: str | None = None) -> Job:
+    """Reads what the ranks of a job left behind; ``load("logs/")`` is all it takes.
+
+    Args:
+        *paths: folders, files, globs or archives, also as URLs that fsspec knows (``s3://bucket/logs``), and folders
+            that ``hangscope analyze --tables`` wrote.
+        jobs: processes to read with; by default one a core when there is enough to read.
+        scheduler: address or file of the dask scheduler whose workers shall read; ``local`` starts workers here.
+
+    Returns:
+        The job: its tables as DataFrames (`Job.calls`, `Job.events`, `Job.stacks`, ...), and `Job.analyze`.
+
+    Raises:
+        InputError: when nothing is there to read, attach saw several jobs in it, or a URL or scheduler is out of reach.
+    """
+    return Job(api.read_job(*paths, jobs=jobs, scheduler=scheduler))
+
+
+def analyze(
+    *paths: str | Path,
+    jobs: int | None = None,
+    rules: Sequence[str | Path] = (),
+    tables: str | Path | None = None,
+    scheduler: str | None = None,
+) -> Report:
+    """Reads a job and says why it is stuck.
+
+    Args:
+        *paths: as for `load`.
+        jobs: as for `load`.
+        rules: folders of further rules.
+        tables: folder to save the job in, as Parquet files; given as a path later, it is read in place of the logs.
+        scheduler: as for `load`.
+
+    Raises:
+        InputError: as for `load`, and when the tables cannot be written.
+        RuleError: when a rule of one of the folders is wrong.
+    """
+    if tables is None:
+        return load(*paths, jobs=jobs, scheduler=scheduler).analyze(rules)
+    return Report.of(api.analyze(*paths, jobs=jobs, rules=rules, tables=tables, scheduler=scheduler, history=_CALLS))

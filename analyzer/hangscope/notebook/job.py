@@ -1,0 +1,155 @@
+"""A job in a notebook: its tables, parts of it by rank, host, group and time, and the report on it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from hangscope import api
+from hangscope.errors import UnknownNameError
+from hangscope.notebook.choice import Choice, Moment, Names, Ranks, named, parse_moment, parse_names, parse_ranks
+from hangscope.notebook.report import Report
+from hangscope.notebook.tables import JobTables
+from hangscope.ranges import fold_numbers
+from hangscope.report.job_card import job_card, job_words
+
+if TYPE_CHECKING:
+    from hangscope.align.job import Job as AlignedJob
+
+
+class Selection(JobTables):
+    """A part of a job: the same tables, with only the rows of some ranks, hosts, groups or of some time.
+
+    `select` makes it smaller still. What is stuck and why, only the whole job can tell: `Job.analyze`.
+    """
+
+    def __init__(self, whole: AlignedJob, choices: tuple[Choice, ...]) -> None:
+        super().__init__(whole.tables, choices)
+        self._whole = whole
+
+    def select(
+        self,
+        ranks: Ranks | None = None,
+        hosts: Names | None = None,
+        group: Names | None = None,
+        after: Moment | None = None,
+        before: Moment | None = None,
+    ) -> Selection:
+        """The rows of some ranks, hosts, groups or of some time; what is given together must all hold.
+
+        Tables without ranks (messages of hosts) follow the ranks' hosts; tables without groups the groups' ranks.
+
+        Args:
+            ranks: ``5``, ``[0, 1]``, ``range(8)`` or what reports write, ``"0-3,8"``.
+            hosts: name or names; ``*`` and ``?`` stand for anything (``"node0*"``).
+            group: names of process groups or communicators, or what the job calls them; also with ``*`` and ``?``.
+            after: first moment: ISO 8601, a clock time of the job's first day (``"10:02:11"``), seconds since 1970 or
+                a datetime. A zone is taken off, since logs do not say theirs. Rows without a time are left out.
+            before: last moment.
+
+        Raises:
+            UnknownNameError: the job has none of these ranks, hosts or groups.
+            UsageError: a time or a list of ranks that is none.
+        """
+        day = None if after is None and before is None else self._day()
+        narrower = Choice(
+            None if ranks is None else self._known_ranks(parse_ranks(ranks)),
+            None if hosts is None else self._known(parse_names(hosts), self._hosts, "host"),
+            None if group is None else self._known(parse_names(group), self._groups(), "group"),
+            None if after is None else parse_moment(after, day),
+            None if before is None else parse_moment(before, day),
+        )
+        return Selection(self._whole, (*self._choices, narrower))
+
+    def __repr__(self) -> str:
+        words = "; ".join(filter(None, (choice.words() for choice in self._choices)))
+        return f"<part of a job: {words or 'all of it'}>"
+
+    def _known_ranks(self, ranks: frozenset[int]) -> frozenset[int]:
+        known = set(self._whole.ranks) | set(self._whole.recordings.ranks)
+        if not ranks & known:
+            raise UnknownNameError("the job has no such rank", f"Its ranks are {fold_numbers(known) or 'not known'}.")
+        return ranks
+
+    def _known(self, patterns: tuple[str, ...], names: frozenset[str], what: str) -> tuple[str, ...]:
+        if not named(names, patterns):
+            known = ", ".join(sorted(names)[:20]) or "not known"
+            raise UnknownNameError(f"the job has no {what} {', '.join(patterns)}", f"Its {what}s are {known}.")
+        return patterns
+
+    def _groups(self) -> frozenset[str]:
+        members = self._members
+        return frozenset(name for name in (*members["group"], *members["description"]) if name)
+
+    def _day(self) -> pd.Timestamp | None:
+        moments = [process.first_time for process in self._whole.processes if process.first_time is not None]
+        return pd.Timestamp(min(moments), unit="s") if moments else None
+
+
+class Job(Selection):
+    """A job that was read: ``job = hangscope.load("logs/")``.
+
+    Tables, as pandas DataFrames: `events`, `exceptions`, `environment`, `host_messages`, `calls`, `recorded_calls`,
+    `processes`, `communicators`, `memberships` and `stacks`; ``job.columns("calls")`` says what the columns mean.
+    `select` gives a part of the job by rank, host, group and time, and `analyze` says why it is stuck.
+
+    Attributes:
+        aligned: the job as hangscope's own layers see it (`hangscope.align.job.Job`).
+    """
+
+    def __init__(self, reading: api.Reading) -> None:
+        super().__init__(reading.job, ())
+        self._reading = reading
+        self.aligned = reading.job
+
+    @property
+    def world_size(self) -> int | None:
+        """How many ranks the job has, None when nothing tells."""
+        return self.aligned.world_size
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        """The global ranks that left evidence, ascending."""
+        return tuple(sorted({*self.aligned.ranks, *self.aligned.recordings.ranks}))
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The hosts of its processes, by name."""
+        return self.aligned.hosts
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The names of its communicators and process groups, and what the job calls them."""
+        return tuple(sorted(self._groups()))
+
+    @property
+    def versions(self) -> Mapping[str, Any]:
+        """``torch``, ``nccl``, ``cuda`` and ``driver``: None, the version, or a tuple of several when ranks differ."""
+        found = self.aligned.versions
+        return {"torch": found.torch, "nccl": found.nccl, "cuda": found.cuda, "driver": found.driver}
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What limits the analysis."""
+        return self.aligned.warnings
+
+    def analyze(self, rules: Sequence[str | Path] = ()) -> Report:
+        """Says why the job is stuck.
+
+        Args:
+            rules: folders of further rules.
+
+        Raises:
+            RuleError: when a rule of one of the folders is wrong.
+        """
+        return Report.of(api.report_on(self._reading, rules), partial(api.history_of, self.aligned))
+
+    def __repr__(self) -> str:
+        return job_words(self.aligned)
+
+    def _repr_html_(self) -> str:
+        return job_card(self.aligned)

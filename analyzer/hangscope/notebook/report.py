@@ -1,0 +1,111 @@
+"""A report in a notebook: it shows itself, prints itself in full, and goes into a file of any output format."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from hangscope import model
+from hangscope.errors import UsageError
+from hangscope.report.card import report_card, report_words
+from hangscope.report.formats import format_names, history_wanted, load_format
+from hangscope.report.options import RenderOptions
+from hangscope.report.serialize import to_dict
+
+HistoryOf = Callable[[int], model.History | None]
+"""Gives the last calls of each group, at most so many."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, repr=False)
+class Report(model.Report):
+    """Why a job is stuck. A notebook shows it as a short page; `show` prints the whole one, `save` writes it.
+
+    ``report.verdict`` is the root cause: ``cause`` (a stable id), ``title``, ``explanation``, ``confidence``, ``ranks``
+    and ``hosts`` at fault, ``affected_ranks``, ``evidence`` (``at.file``, ``at.line``, ``text``). Beside it stand all
+    ``findings``, the stuck ``collectives``, where the ``ranks`` are, the ``story``, ``next_steps``, merged ``stacks``,
+    ``comparisons`` of ranks and hosts, ``sources`` and ``warnings``.
+    """
+
+    _history_of: HistoryOf | None = dataclasses.field(default=None, compare=False)
+
+    @classmethod
+    def of(cls, report: model.Report, history_of: HistoryOf | None = None) -> Report:
+        """The same report, able to show itself.
+
+        Args:
+            report: as `hangscope.api.analyze` gives it.
+            history_of: what a format is given that shows what led up to the fault.
+        """
+        values = {field.name: getattr(report, field.name) for field in dataclasses.fields(model.Report)}
+        return cls(**values, _history_of=history_of)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as ``--format json`` prints it; the keys stay the same between versions."""
+        return to_dict(self)
+
+    def text(self, *, format: str = "text", width: int = 100, verbose: bool = False, color: bool = False) -> str:  # noqa: A002 (the command's word)
+        """The whole report as ``hangscope analyze`` prints it.
+
+        Args:
+            format: as in ``--format``.
+            width: columns.
+            verbose: every finding, line of evidence and rank.
+            color: with a terminal's codes for colours.
+
+        Raises:
+            UnknownNameError: there is no such format.
+        """
+        chosen = load_format(format)
+        calls = history_wanted([chosen])
+        shown: model.Report = self
+        if calls and self.history is None and self._history_of is not None:
+            shown = dataclasses.replace(self, history=self._history_of(calls))
+        stream = io.StringIO()
+        chosen.render(shown, stream, RenderOptions(width=width, verbose=verbose, color=color))
+        return stream.getvalue()
+
+    def show(self, *, width: int = 100, verbose: bool = False) -> None:
+        """Prints the whole report."""
+        print(self.text(width=width, verbose=verbose), end="")  # noqa: T201 (it is asked for)
+
+    def save(self, path: str | Path, *, format: str | None = None) -> Path:  # noqa: A002 (the command's word)
+        """Writes the whole report into a file, which is replaced if it is there.
+
+        Args:
+            path: the file; its ending tells the format (.html, .json, .txt, ...).
+            format: as in ``--format``, when the ending does not tell.
+
+        Returns:
+            The path.
+
+        Raises:
+            UsageError: the ending tells no format.
+            UnknownNameError: there is no such format.
+        """
+        target = Path(path)
+        text = self.text(format=format or _format_of(target), verbose=True)
+        target.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
+        return target
+
+    def __reduce__(self) -> tuple[object, tuple[model.Report]]:
+        # the way back to the job is not for another process
+        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(model.Report)}
+        return Report.of, (model.Report(**values),)
+
+    def _repr_html_(self) -> str:
+        return report_card(self)
+
+    def __repr__(self) -> str:
+        return report_words(self)
+
+
+def _format_of(target: Path) -> str:
+    """The format whose files end like this one."""
+    endings = {Path(load_format(name).FILE).suffix: name for name in format_names()}
+    if target.suffix.lower() not in endings:
+        known = ", ".join(sorted(endings))
+        raise UsageError(f"the ending of {target.name!r} tells no format", f"Known are {known}; or give format=.")
+    return endings[target.suffix.lower()]

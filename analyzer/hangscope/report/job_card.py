@@ -1,0 +1,87 @@
+"""What was read of a job, in short: how notebooks show a job before it is analyzed."""
+
+from __future__ import annotations
+
+from hangscope.align.job import Job
+from hangscope.report.card import framed, rows_of
+from hangscope.report.spans import count_words, fold_hosts, fold_numbers, size_words
+from hangscope.report.times import iso_time
+
+_EDGE = "#0072b2"
+_WARNINGS = 5
+_ERRORS = 5
+
+
+def job_card(job: Job) -> str:
+    """The job as a piece of HTML."""
+    return framed([rows_of(_rows(job))], _EDGE)
+
+
+def job_words(job: Job) -> str:
+    """The same as plain text."""
+    return "\n".join(f"{label:<9} {text}" for label, said in _rows(job) for text in said)
+
+
+def _rows(job: Job) -> list[tuple[str, list[str]]]:
+    warnings = list(job.warnings[:_WARNINGS])
+    if len(job.warnings) > _WARNINGS:
+        warnings.append(f"and {count_words(len(job.warnings) - _WARNINGS, 'more warning')}")
+    return [
+        ("Job", [_ranks(job)]),
+        ("Hosts", [fold_hosts(job.hosts)] if job.hosts else []),
+        ("Versions", _versions(job)),
+        ("Time", _time(job)),
+        ("Read", [_read(job)]),
+        ("Tables", [_tables(job)]),
+        ("Warnings", warnings),
+        ("Unread", _unread(job)),
+    ]
+
+
+def _ranks(job: Job) -> str:
+    seen = sorted({*job.ranks, *job.recordings.ranks})
+    if not seen:
+        return "no rank could be told" + (f"; it has {job.world_size}" if job.world_size else "")
+    total = f" of {job.world_size}" if job.world_size else ""
+    return f"{len(seen):,}{total} ranks left evidence: {fold_numbers(seen)}"
+
+
+def _versions(job: Job) -> list[str]:
+    found = job.versions
+    named = {"torch": found.torch, "NCCL": found.nccl, "CUDA": found.cuda, "driver": found.driver}
+    words = [f"{name} {v if isinstance(v, str) else ' and '.join(v)}" for name, v in named.items() if v]
+    words += [
+        f"{'NCCL' if name == 'nccl' else name} {guess} (inferred)"
+        for name, guess in sorted(found.inferred.items())
+        if not getattr(found, name)
+    ]
+    return [", ".join(words)] if words else []
+
+
+def _time(job: Job) -> list[str]:
+    first = [process.first_time for process in job.processes if process.first_time is not None]
+    last = [process.last_time for process in job.processes if process.last_time is not None]
+    return [f"{iso_time(min(first))} to {iso_time(max(last))}"] if first and last else []
+
+
+def _read(job: Job) -> str:
+    files = count_words(len(job.sources), "file")
+    lines = count_words(sum(source.lines for source in job.sources), "line")
+    return f"{files}, {lines}, {size_words(sum(source.bytes for source in job.sources))}"
+
+
+def _tables(job: Job) -> str:
+    """How many rows the tables have that say most, without making them."""
+    counts = {
+        "event": len(job.events),
+        "call": len(job.calls),
+        "recorded call": sum(len(recording) for source in job.parsed for recording in source.recordings),
+        "stack dump": len(job.stacks.positions),
+        "group": len(job.groups),
+    }
+    return ", ".join(count_words(count, noun) for noun, count in counts.items() if count) or "nothing was recognized"
+
+
+def _unread(job: Job) -> list[str]:
+    failed = [f"{source.file}: {source.error}" for source in job.sources if source.error]
+    return failed[:_ERRORS] + ([f"and {len(failed) - _ERRORS} more"] if len(failed) > _ERRORS else [])
