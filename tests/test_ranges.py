@@ -34,6 +34,10 @@ def test_one_series_is_said_in_words() -> None:
     assert count_off(range(0, 80, 11)) == "0-77 (every 11th)"
     assert count_off([*range(0, 8, 2), 9]) == "0,2,4,6,9"
     assert count_off([1, 4, 7, 10, 14, 15]) == "1,4,7,10,14,15"
+    assert count_off(sorted({*range(3, 1024, 8)} - {515})) == "3-507, 523-1019 (every 8th)"
+    assert count_off(sorted({*range(3, 1024, 8)} - {11, 515})) == "3, 19-507, 523-1019 (every 8th)"
+    assert count_off([*range(0, 512, 8), *range(512, 1024, 16)]) == "0-512:8,528-1008:16"
+    assert count_off([0, 1, 2, *range(100, 1024, 8)]) == "0-2,100-1020:8"
 
 
 def test_hosts_keep_their_zeros() -> None:

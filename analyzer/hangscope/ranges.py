@@ -6,6 +6,8 @@ from collections.abc import Iterable
 
 _STRIDED = 4
 """So many equal steps in a row are worth a step of their own; fewer read better one by one."""
+_LONG = 80
+"""More characters than this of numbers one by one is nothing that anybody reads."""
 
 
 def fold_numbers(numbers: Iterable[int], *, digits: int = 0, strides: bool = True) -> str:
@@ -22,13 +24,21 @@ def fold_numbers(numbers: Iterable[int], *, digits: int = 0, strides: bool = Tru
 
 
 def count_off(numbers: Iterable[int]) -> str:
-    """Like `fold_numbers`; when all numbers are one series of equal steps, in words: ``3-27 (every 8th)``."""
+    """Like `fold_numbers`; equal steps in words: ``3-27 (every 8th)``, ``3-507, 523-1019 (every 8th)``.
+
+    Several series only where the numbers one by one would be long; then also steps that differ: ``0-62:2,64-124:4``.
+    """
     numbers = sorted(set(numbers))
     runs = _runs(numbers, strides=True)
-    if len(runs) == 1 and runs[0][2] > 1:
-        first, last, step = runs[0]
-        return f"{first}-{last} (every {step}{_ending(step)})"
-    return fold_numbers(numbers, strides=False)
+    steps = {step for first, last, step in runs if first < last}
+    plain = fold_numbers(numbers, strides=False)
+    if max(steps, default=1) == 1 or (len(runs) > 1 and len(plain) <= _LONG):
+        return plain
+    if len(steps) > 1:
+        return min(plain, fold_numbers(numbers), key=len)
+    (step,) = steps
+    spans = ", ".join(f"{first}-{last}" if last > first else f"{first}" for first, last, _ in runs)
+    return f"{spans} (every {step}{_ending(step)})"
 
 
 def rank_words(ranks: Iterable[int], *, most: int = 0) -> str:

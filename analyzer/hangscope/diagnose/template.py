@@ -15,7 +15,7 @@ SUMMARY_NAMES = ("ranks", "hosts", "group", "affected", "count")
 """What a template may name without a bound fact."""
 
 # A list of whole numbers is written as rank ranges only where its name says that it holds ranks: shapes are lists too.
-_RANK_FIELDS = ("ranks", "affected", "arrived", "missing", "members", "witnesses", "absent", "known")
+_RANK_FIELDS = ("ranks", "affected", "arrived", "missing", "further", "members", "witnesses", "absent", "known")
 
 _MOST_VALUES = 4
 _MOST_HOSTS = 8

@@ -17,28 +17,18 @@ from hangscope.report.spans import fold_numbers
 
 Json = dict[str, object]
 
-CALL_GLYPHS = {
-    CallState.DONE: "\u00b7",
-    CallState.STARTED: ">",
-    CallState.WAITING: "w",
-    CallState.DIFFERS: "\u2260",
-    CallState.MISSING: "M",
-    CallState.NOT_REACHED: "-",
-    CallState.UNKNOWN: " ",
+CALL_STATES = {
+    CallState.MISSING: ("M", "the rank did not make the call"),
+    CallState.DIFFERS: ("\u2260", "the rank called something else"),
+    CallState.WAITING: ("w", "the rank made the call and waits in it"),
+    CallState.STARTED: (">", "it runs on the GPU and is not known to have ended"),
+    CallState.NOT_REACHED: ("-", "the rank stopped before it came to this call"),
+    CallState.DONE: ("\u00b7", "it completed, or all made it alike"),
+    CallState.UNKNOWN: (" ", "there is no evidence of the rank, or none that reaches back so far"),
 }
-"""What stands for the state of one rank's call, on the page and in the JSON."""
+"""The character that stands for the state of one rank's call, on the page and in the JSON; worst first."""
 
-CALL_MEANINGS = {
-    CallState.DONE: "it completed, or the rank went on",
-    CallState.STARTED: "it runs on the GPU and is not known to have ended",
-    CallState.WAITING: "the rank made the call and waits in it",
-    CallState.DIFFERS: "the rank called something else",
-    CallState.MISSING: "the rank did not make the call",
-    CallState.NOT_REACHED: "the rank stopped before it came to this call",
-    CallState.UNKNOWN: "no evidence",
-}
-
-# What would end the script element or open a comment in it, and what old JavaScript takes for a line end.
+# What would end the script element or open a comment in it.
 _ESCAPES = {ord("<"): "\\u003c", ord(">"): "\\u003e", ord("&"): "\\u0026"}
 
 
@@ -64,7 +54,7 @@ def build_island(report: Report) -> str:
         "grid": _grid(report, strings),
         "states": {word: [STATES[word].glyph, STATES[word].meaning] for word in STATES},
         "stateOrder": in_severity_order(state.state for state in report.ranks),
-        "callStates": {CALL_GLYPHS[state]: [state.value or "unknown", CALL_MEANINGS[state]] for state in CallState},
+        "callStates": [[glyph, state.value or "unknown", meaning] for state, (glyph, meaning) in CALL_STATES.items()],
         "stuck": [_stuck(state, strings) for state in report.collectives],
         "groups": [_group(group, strings) for group in report.history.groups] if report.history else [],
         "transfers": [_transfer(one, strings) for one in report.history.transfers] if report.history else [],
@@ -147,7 +137,7 @@ def _call(call: CallHistory, strings: _Strings) -> list[object]:
         strings.number(call.op),
         strings.number(call.size),
         strings.number(call.where),
-        "".join(CALL_GLYPHS[state] for state in call.states),
+        "".join(CALL_STATES[state][0] for state in call.states),
         _differing(call.differing.items(), strings),
         first,
         starts,
@@ -164,7 +154,7 @@ def _transfer(one: Transfer, strings: _Strings) -> list[object]:
         one.peer,
         strings.number(one.size),
         strings.number(one.where),
-        CALL_GLYPHS[one.state],
+        CALL_STATES[one.state][0],
         one.started,
     ]
 

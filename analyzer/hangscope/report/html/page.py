@@ -21,7 +21,7 @@ from hangscope.report import answers
 from hangscope.report.comparisons import who_has
 from hangscope.report.html import view
 from hangscope.report.html.excerpts import place_words
-from hangscope.report.html.island import CALL_GLYPHS, CALL_MEANINGS, build_island
+from hangscope.report.html.island import build_island
 from hangscope.report.printable import printable
 from hangscope.report.spans import count_words, fold_hosts, fold_numbers, rank_words, size_words
 
@@ -70,9 +70,6 @@ def _environment() -> jinja2.Environment:
         "ranks_in_words": rank_words,
         "view": view,
         "who_has": who_has,
-        "states": STATES,
-        "call_glyphs": CALL_GLYPHS,
-        "call_meanings": CALL_MEANINGS,
     }
     return environment
 

@@ -155,7 +155,7 @@ def glyph(state: str) -> str:
 
 def best_line(excerpt: Excerpt) -> str:
     """The cited line of an excerpt, short enough for the first screen."""
-    return short(next((line.text for line in excerpt.lines if line.cited), ""))
+    return short(next((line.text for line in excerpt.lines if line.cited), "").strip())
 
 
 def short(text: str) -> str:
@@ -262,12 +262,12 @@ def _stacks(report: Report) -> list[Stack]:
 
 def _sections(report: Report, context: Context) -> Iterator[tuple[str, str, bool]]:
     """Id, words, and whether it is on the page, of each of its parts."""
-    yield "proof", answers.proof_word(report.verdict), bool(context["proof"])
     yield "story", "Story", len(report.story) > 1
     yield "ranks", "Ranks", bool(context["known_ranks"])
     yield "collectives", "Collectives", bool(report.collectives or report.history)
     yield "stacks", "Stacks", bool(report.stacks)
     yield "differences", "Differences", bool(context["compared"] or context["lone_lines"])
+    yield "proof", answers.proof_word(report.verdict), bool(context["proof"])
     yield "findings", "Also found", bool(context["others"])
     yield "limits", "Limits", bool(report.warnings)
     yield "read", "Read", True

@@ -1,8 +1,12 @@
 // Every collective call of every group: who came, who did not, since when, how far apart.
 
-const DONE = "\u00b7";
-const WORSE = ["M", "\u2260", "w", ">", "-", DONE, " "];
-const CALL_WORDS = { M: "missing", "\u2260": "differs", w: "waiting", ">": "started", "-": "not reached", [DONE]: "done", " ": "unknown" };
+// the states of a call by the character that stands for each, worst first
+const WORSE = data.callStates.map(([glyph]) => glyph);
+const CALL_WORDS = Object.fromEntries(data.callStates);
+const glyphOf = (word) => WORSE.find((glyph) => CALL_WORDS[glyph] === word);
+const [MISSING, DIFFERS, WAITING, DONE, UNKNOWN] = ["missing", "differs", "waiting", "done", "unknown"].map(glyphOf);
+const NOT_THERE = [DIFFERS, UNKNOWN, glyphOf("not reached")];
+const STUCK = [MISSING, DIFFERS, WAITING];
 
 function callRows() {
   const rows = [];
@@ -35,15 +39,15 @@ function rowOfCall(group, members, [seq, op, size, where, states, differing, fir
   let worst = WORSE.length - 1;
   for (let at = 0; at < members.length; at += 1) {
     worst = Math.min(worst, WORSE.indexOf(states[at]));
-    if (states[at] === "M") missing.push(members[at]);
-    else if (!" -\u2260".includes(states[at])) arrived.push(members[at]);
+    if (states[at] === MISSING) missing.push(members[at]);
+    else if (!NOT_THERE.includes(states[at])) arrived.push(members[at]);
   }
   const known = starts.filter((start) => start !== null);
   const spread = known.length > 1 ? Math.max(...known) : null;
   return {
     group: groupName(group.name, group.about), seq, op: text(op), size: text(size), where: text(where), of: group.size,
     state: CALL_WORDS[WORSE[worst]], arrived, missing, differing, ranks: new Set(members), first, spread,
-    last: spread ? members[starts.indexOf(spread)] : null, wrong: worst < 3,
+    last: spread ? members[starts.indexOf(spread)] : null, wrong: STUCK.includes(WORSE[worst]),
   };
 }
 
@@ -51,7 +55,7 @@ function rowOfTransfer([group, seq, op, rank, peer, size, where, state, started]
   return {
     group: text(group), seq, op: `${text(op)} ${text(op) === "send" ? "to" : "from"} ${peer === null ? "unknown" : `rank ${peer}`}`,
     size: text(size), where: text(where), of: null, state: CALL_WORDS[state], arrived: [rank], missing: [], differing: [],
-    ranks: new Set(peer === null ? [rank] : [rank, peer]), first: started, spread: null, last: null, wrong: state === "w",
+    ranks: new Set(peer === null ? [rank] : [rank, peer]), first: started, spread: null, last: null, wrong: state === WAITING,
   };
 }
 
@@ -95,6 +99,5 @@ function showCalls() {
   box.hidden = false;
 }
 
-const glyphOf = (word) => Object.keys(CALL_WORDS).find((glyph) => CALL_WORDS[glyph] === word);
 const contains = (row, value) => [row.seq, row.op, row.group, row.state, row.size, row.where, whoIsWrong(row)].join(" ").toLowerCase().includes(value);
 const callMark = (word) => el("span", { class: "state", "data-call": word }, el("span", { class: "glyph", "aria-hidden": "true" }, glyphOf(word).trim() || "?"), word);

@@ -8,8 +8,8 @@ function alike(group, members) {
   members.forEach((rank, at) => {
     const ends = group.calls.map((call) => {
       const state = call[4][at];
-      if (state === DONE || state === " ") return "";
-      return state === "\u2260" ? `\u2260${(call[5].find(([other]) => other === rank) || [])[1]}` : state;
+      if (state === DONE || state === UNKNOWN) return "";
+      return state === DIFFERS ? `${state}${(call[5].find(([other]) => other === rank) || [])[1]}` : state;
     });
     const key = ends.join(",");
     if (!together.has(key)) together.set(key, []);
@@ -20,24 +20,24 @@ function alike(group, members) {
 
 // The state to show for ranks that stopped alike: what anybody knows of it.
 function stateOf(call, positions) {
-  for (const at of positions) if (call[4][at] !== " ") return call[4][at];
-  return " ";
+  for (const at of positions) if (call[4][at] !== UNKNOWN) return call[4][at];
+  return UNKNOWN;
 }
 
 const weight = (group, positions) => Math.min(...group.calls.map((call) => WORSE.indexOf(stateOf(call, positions))));
 
 function frontier(group) {
-  return group.calls.findIndex((call) => [..."M\u2260w"].some((state) => call[4].includes(state)));
+  return group.calls.findIndex((call) => STUCK.some((state) => call[4].includes(state)));
 }
 
 function timelineCell(group, call, members, positions) {
   const state = stateOf(call, positions);
   const word = CALL_WORDS[state];
-  const instead = state === "\u2260" ? call[5].filter(([rank]) => members[positions[0]] === rank).map(([, what]) => `, called ${text(what)}`) : [];
+  const instead = state === DIFFERS ? call[5].filter(([rank]) => members[positions[0]] === rank).map(([, what]) => `, called ${text(what)}`) : [];
   const starts = call[7].length ? positions.map((at) => call[7][at]).filter((start) => start !== null) : [];
   const when = starts.length ? `, ${clockOf(call[6] + Math.min(...starts) / 1000)}` : "";
   const hint = `${rankWords(positions.map((at) => members[at]))}: ${text(call[1])} ${call[0]} ${word}${instead.join("")}${when}`;
-  return el("td", { "data-call": word, title: hint }, state === " " ? null : state, el("span", { class: "aside" }, word));
+  return el("td", { "data-call": word, title: hint }, state === UNKNOWN ? null : state, el("span", { class: "aside" }, word));
 }
 
 function timelineTable(group, each) {
@@ -101,7 +101,7 @@ function showTimeline() {
   if (!box || !data.groups.length) return;
   const stuck = data.groups.filter((group) => frontier(group) >= 0);
   const rest = data.groups.filter((group) => frontier(group) < 0);
-  const key = Object.entries(data.callStates).map(([glyph, [word, meaning]]) =>
+  const key = data.callStates.map(([glyph, word, meaning]) =>
     el("li", { title: meaning }, el("span", { class: "state", "data-call": word }, el("span", { class: "glyph", "aria-hidden": "true" }, glyph.trim() || "\u00a0"), word)));
   box.append(el("h3", {}, "Timeline ", el("span", { class: "quiet" }, "a column a call, the last one on the right")), el("ul", { class: "legend" }, key));
   stuck.forEach((group, at) => box.append(groupPart(group, at < 2)));
