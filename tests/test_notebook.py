@@ -18,6 +18,7 @@ import pytest
 
 import hangscope as hs
 from hangscope import api
+from hangscope.align.timeline import COLUMNS
 from hangscope.errors import UnknownNameError, UsageError
 from hangscope.notebook import Job, Selection
 from hangscope.tables import SCHEMA
@@ -204,6 +205,30 @@ def test_messages_of_a_host_belong_to_its_ranks(tmp_path: Path) -> None:
     assert job.host_messages["host"].tolist() == ["node02"]
     assert len(job.select(ranks=1).host_messages) == 1
     assert len(job.select(ranks=0).host_messages) == 0
+
+
+def test_the_timeline_has_a_row_for_each_rank_and_call(skipped: Job) -> None:
+    table = skipped.timeline_table()
+    assert len(table) == 20
+    assert table.loc[table["state"] == "differs", ["rank", "seq", "op"]].to_numpy().tolist() == [[2, 4, "all_gather"]]
+    for column in COLUMNS:
+        assert re.search(
+            rf"^    {column.name} +{re.escape(column.said)}", skipped.timeline_table.__doc__ or "", re.MULTILINE
+        )
+
+
+def test_the_timeline_follows_what_was_selected() -> None:
+    job = hs.load(SUBGROUPS)
+    whole = job.timeline_table()
+    assert pd.api.types.is_datetime64_any_dtype(whole["started"])
+    assert (
+        set(job.timeline_table(ranks="0-1")["rank"]) == set(job.select(ranks="0-1").timeline_table()["rank"]) == {0, 1}
+    )
+    name = str(whole["group"].iloc[-1])
+    assert set(job.timeline_table(group=name)["group"]) == {name}
+    assert len(job.timeline_table(last=1)) < len(whole)
+    moment = whole["started"].max()
+    assert set(job.select(after=moment).timeline_table()["started"]) == {moment}
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ COLUMNS = (
     Column("op", "category", "operation, in PyTorch's spelling"),
     Column("size", "category", "counts and types in words"),
     Column("peer", "Int64", "global rank of the other side of a send or receive"),
-    Column("started", "float64", "when the rank made the call: seconds since 1970; NaN when unknown"),
+    Column("started", "float64", "when the rank made the call", moment=True),
     Column("state", "category", "done, started, waiting, differs, or missing (then the call is that of the others)"),
     Column(
         "agrees", "boolean", "whether the call fits to that of most ranks; unknown where there is nothing to compare"

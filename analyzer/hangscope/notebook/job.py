@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from inspect import cleandoc
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from hangscope import api
+from hangscope.align.timeline import COLUMNS, build_timeline
 from hangscope.errors import UnknownNameError
 from hangscope.notebook.choice import Choice, Moment, Names, Ranks, named, parse_moment, parse_names, parse_ranks
 from hangscope.notebook.report import Report
-from hangscope.notebook.tables import JobTables
+from hangscope.notebook.tables import JobTables, columns_words
 from hangscope.ranges import fold_numbers
 from hangscope.report.job_card import job_card, job_words
 
@@ -65,6 +67,25 @@ class Selection(JobTables):
         )
         return Selection(self._whole, (*self._choices, narrower))
 
+    def timeline_table(
+        self, group: Names | None = None, ranks: Ranks | None = None, last: int | None = None
+    ) -> pd.DataFrame:
+        """What each rank called when, one row a rank and call; of NCCL's call lines or the flight recorders.
+
+        Args:
+            group: only these groups, as for `select`.
+            ranks: only these ranks, as for `select`.
+            last: of each group only the calls around the one where it is stuck, about so many.
+
+        Raises:
+            UnknownNameError: the job has none of these ranks or groups.
+        """
+        if group is not None or ranks is not None:
+            return self.select(ranks=ranks, group=group).timeline_table(last=last)
+        wanted = [choice.ranks for choice in self._choices if choice.ranks is not None]
+        ranks = frozenset.intersection(*wanted) if wanted else None
+        return self._part(build_timeline(self._whole, ranks=ranks, last=last), COLUMNS)
+
     def __repr__(self) -> str:
         words = "; ".join(filter(None, (choice.words() for choice in self._choices)))
         return f"<part of a job: {words or 'all of it'}>"
@@ -88,6 +109,11 @@ class Selection(JobTables):
     def _day(self) -> pd.Timestamp | None:
         moments = [process.first_time for process in self._whole.processes if process.first_time is not None]
         return pd.Timestamp(min(moments), unit="s") if moments else None
+
+
+Selection.timeline_table.__doc__ = (
+    f"{cleandoc(Selection.timeline_table.__doc__ or '')}\n\nColumns:\n{columns_words(COLUMNS)}"
+)
 
 
 class Job(Selection):

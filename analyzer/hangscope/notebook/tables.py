@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -84,11 +85,15 @@ class JobTables:
 
     def _table(self, name: str) -> pd.DataFrame:
         if name not in self._made:
-            table = _with_timestamps(name, getattr(self._tables, name))
-            for choice in self._choices:
-                table = self._chosen(table, choice)
-            self._made[name] = table
+            self._made[name] = self._part(getattr(self._tables, name), SCHEMA[name])
         return self._made[name]
+
+    def _part(self, table: pd.DataFrame, columns: Iterable[Column]) -> pd.DataFrame:
+        """The rows that were asked for, with timestamps."""
+        table = _with_timestamps(table, columns)
+        for choice in self._choices:
+            table = self._chosen(table, choice)
+        return table
 
     def _chosen(self, table: pd.DataFrame, choice: Choice) -> pd.DataFrame:
         """The rows of a table that were asked for."""
@@ -144,8 +149,8 @@ class JobTables:
         return pd.concat([one for one in both if len(one)] or [nccl], ignore_index=True)
 
 
-def _with_timestamps(name: str, table: pd.DataFrame) -> pd.DataFrame:
-    moments = [column.name for column in SCHEMA[name] if column.moment]
+def _with_timestamps(table: pd.DataFrame, columns: Iterable[Column]) -> pd.DataFrame:
+    moments = [column.name for column in columns if column.moment]
     # a float holds the microseconds of a second of today, and no more
     made = {column: pd.to_datetime(table[column], unit="s", errors="coerce").dt.round("us") for column in moments}
     return table.assign(**made)
@@ -153,9 +158,10 @@ def _with_timestamps(name: str, table: pd.DataFrame) -> pd.DataFrame:
 
 def _in_time(table: pd.DataFrame, choice: Choice) -> pd.Series[bool]:
     """Rows without a time are at none that was asked for; a process is there as long as it writes."""
-    starts, ends = ("first_time", "last_time") if "first_time" in table else ("time", "time")
     keep = pd.Series(data=True, index=table.index)
-    if starts not in table:
+    spans = (("first_time", "last_time"), ("time", "time"), ("started", "started"))
+    starts, ends = next((span for span in spans if span[0] in table), ("", ""))
+    if not starts:
         return keep
     if choice.after is not None:
         keep &= table[ends] >= choice.after
@@ -172,12 +178,17 @@ def _meaning(column: Column) -> str:
     return column.said if column.moment else column.about
 
 
+def columns_words(columns: Iterable[Column]) -> str:
+    """What columns mean, a line each, for docstrings."""
+    known = tuple(columns)
+    width = max(len(column.name) for column in known)
+    return "\n".join(f"    {c.name:<{width}}  {_meaning(c)} ({_type(c)})" for c in known)
+
+
 def _document() -> None:
     """The properties say what columns they have, in the words of the schema."""
     for name, about in TABLES.items():
-        width = max(len(column.name) for column in SCHEMA[name])
-        lines = [f"    {c.name:<{width}}  {_meaning(c)} ({_type(c)})" for c in SCHEMA[name]]
-        getattr(JobTables, name).__doc__ = "\n".join([about, "", "Columns:", *lines])
+        getattr(JobTables, name).__doc__ = f"{about}\n\nColumns:\n{columns_words(SCHEMA[name])}"
 
 
 _document()
