@@ -12,7 +12,6 @@ import dataclasses
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import median
 
 UNKNOWN_S = 5.0
 """How far clocks are trusted that nothing compares: hosts of a cluster keep time to milliseconds, logs are late."""
@@ -266,7 +265,7 @@ def _offset(host: str, least_s: float, most_s: float, basis: str) -> Offset:
     zone_s = zone_of(least_s, most_s)
     least, most = least_s - zone_s, most_s - zone_s
     is_clear = least > _CLEAR_S or most < -_CLEAR_S
-    skew_s = median((least, most)) if is_clear else 0.0
+    skew_s = (least + most) / 2 if is_clear else 0.0
     return Offset(host, zone_s, skew_s, max(abs(least - skew_s), abs(most - skew_s)), basis)
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator, Sequence
-from statistics import median_low
 
 from hangscope.model import Line
 from hangscope.parse.source import ParsedSource
@@ -26,7 +25,7 @@ def adopt_years(sources: Sequence[ParsedSource]) -> None:
     known = [time for source in sources for time in _times(source) if time >= _END_OF_REFERENCE]
     if not known:
         return
-    middle = median_low(known)
+    middle = sorted(known)[(len(known) - 1) // 2]
     for source in sources:
         if any(time < _END_OF_REFERENCE for time in _times(source)):
             _move(source, middle)

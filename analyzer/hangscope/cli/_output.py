@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hangscope.cli._terminal import PAGE_WIDTH, terminal_width
 from hangscope.errors import UsageError
 from hangscope.report.formats import Format, format_names, history_wanted, load_format
 from hangscope.report.options import RenderOptions
@@ -17,9 +17,6 @@ from hangscope.report.printable import one_line
 
 if TYPE_CHECKING:
     from hangscope.model import Report
-
-_PAGE_WIDTH = 100
-"""Columns when the output goes to no terminal."""
 
 
 def add_output_arguments(parser: argparse.ArgumentParser) -> None:
@@ -120,7 +117,7 @@ def open_output(args: argparse.Namespace) -> Output:
         history=history_wanted(formats),
         page=formats[0] if args.out is None else load_format("text"),
         options=_render_options(args),
-        file_options=RenderOptions(width=args.width or _PAGE_WIDTH, verbose=args.verbose),
+        file_options=RenderOptions(width=args.width or PAGE_WIDTH, verbose=args.verbose),
     )
 
 
@@ -136,7 +133,7 @@ def _formats(text: str) -> list[str]:
 def _render_options(args: argparse.Namespace) -> RenderOptions:
     """What the user asked for, and what the terminal can show."""
     return RenderOptions(
-        width=args.width or _terminal_width(),
+        width=args.width or terminal_width(),
         color=_color_wanted(args.color),
         quiet=args.quiet,
         verbose=args.verbose,
@@ -149,17 +146,6 @@ def _color_wanted(choice: str) -> bool:
         return choice == "always"
     # https://no-color.org: present and not empty
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-
-
-def _terminal_width() -> int:
-    """Columns of the terminal, also when a pager stands between it and us."""
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            if stream.isatty() and not os.environ.get("COLUMNS"):
-                return os.get_terminal_size(stream.fileno()).columns or _PAGE_WIDTH
-        except (OSError, ValueError):
-            continue
-    return shutil.get_terminal_size((_PAGE_WIDTH, 24)).columns
 
 
 def positive(text: str) -> int:

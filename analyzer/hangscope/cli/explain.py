@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import shutil
 
-from hangscope.diagnose.pages import WIDTH, explain_text
+from hangscope.cli._terminal import terminal_width
+from hangscope.diagnose.pages import explain_text
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -18,6 +18,5 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Prints the page, as wide as the terminal."""
-    width = shutil.get_terminal_size((WIDTH, 24)).columns
-    print(explain_text(args.name, args.rules, width=width), end="")
+    print(explain_text(args.name, args.rules, width=terminal_width()), end="")
     return 0

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import ast
 import contextlib
 import gc
 import importlib
-import importlib.util
 import os
 import pkgutil
 import sys
@@ -16,6 +14,7 @@ from pathlib import Path
 from typing import Protocol, cast
 
 import hangscope
+from hangscope.cli._terminal import terminal_width
 from hangscope.errors import HangscopeError, InputError
 
 _DEBUG = "HANGSCOPE_DEBUG"
@@ -66,14 +65,17 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
         description="Explains why a distributed GPU job is stuck: which rank, on which host, at which line, by which "
         "log lines, and what to do next.",
         epilog="Start with: hangscope analyze logs/",
+        formatter_class=_formatter,
     )
     parser.add_argument("--version", action="version", version=f"hangscope {hangscope.__version__}")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", prog=parser.prog, required=True)
     # Only the command that is asked for is imported, so that no other can slow it down.
     asked = next((argument for argument in arguments if not argument.startswith("-")), "")
     for name in command_names():
         about = _first_line(name)
-        child = commands.add_parser(name, help=about[:1].lower() + about[1:].rstrip("."), description=about)
+        child = commands.add_parser(
+            name, help=about[:1].lower() + about[1:].rstrip("."), description=about, formatter_class=_formatter
+        )
         if name == asked:
             command = cast("Command", importlib.import_module(f"hangscope.cli.{name}"))
             command.add_arguments(child)
@@ -83,11 +85,14 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
     return parser
 
 
+def _formatter(prog: str) -> argparse.HelpFormatter:
+    return argparse.HelpFormatter(prog, width=terminal_width() - 2)
+
+
 def _first_line(name: str) -> str:
     """First line of a command's docstring, read without running the module."""
-    spec = importlib.util.find_spec(f"hangscope.cli.{name}")
-    source = getattr(spec.loader, "get_source", lambda _: None)(spec.name) if spec else None
-    return (ast.get_docstring(ast.parse(source or "")) or name).partition("\n")[0]
+    with Path(__file__).with_name(f"{name}.py").open(encoding="utf-8") as source:
+        return source.readline().strip().strip('"') or name
 
 
 def _guarded(run: Callable[[], int]) -> int:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 
 from hangscope.grammar import load_set
 from hangscope.parse.reader import read_input
@@ -63,6 +61,10 @@ def _is_worth_splitting(item: Input, total: int, workers: int) -> bool:
 
 
 def _read_in_pool(inputs: Sequence[Input], many: Sequence[int], workers: int) -> Iterator[tuple[int, ParsedSource]]:
+    # most jobs are read without, and these take as long to load as such a job to read
+    import multiprocessing  # noqa: PLC0415
+    from concurrent.futures import ProcessPoolExecutor, as_completed  # noqa: PLC0415
+
     load_set()  # before the fork, so that no worker compiles the grammars again
     context = multiprocessing.get_context("fork")
     with ProcessPoolExecutor(min(workers, len(many)), mp_context=context) as pool:

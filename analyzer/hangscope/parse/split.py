@@ -9,17 +9,19 @@ from __future__ import annotations
 import codecs
 import io
 import itertools
-import multiprocessing
 import os
 from array import array
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from multiprocessing.connection import Connection
+from typing import TYPE_CHECKING
 
 from hangscope.parse.bulk import CallReader
 from hangscope.parse.columns import CallShape, WriterKey
 from hangscope.sources.decode import CHUNK, LONG, RawLine, TakeBlock, read_raw_lines, split_block
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
 
 UNIT = 8
 """So many chunks are one piece of work."""
@@ -192,6 +194,8 @@ def _workers(
 
     None stands for a piece that cannot be read so.
     """
+    import multiprocessing  # noqa: PLC0415 (few files are so big)
+
     context = multiprocessing.get_context("fork")
     pipes: list[Connection] = []
     started = []

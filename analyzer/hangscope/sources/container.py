@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import bz2
-import gzip
 import io
-import lzma
-import zlib
 from dataclasses import dataclass
 from typing import Protocol
-
-import zstandard
 
 from hangscope.sources.sniff import compression
 from hangscope.sources.streams import Read, buffered
@@ -19,7 +13,6 @@ _MAGIC = 64
 _MAX_LAYERS = 2
 # the window that `zstd --ultra --long=27` writes and every zstd reads; more is refused
 _ZSTD_WINDOW = 1 << 27
-_DAMAGE = (lzma.LZMAError, zlib.error, zstandard.ZstdError)
 
 
 class ContainerError(OSError):
@@ -76,26 +69,37 @@ def decompressed(stream: io.BufferedReader, size: int, limits: Limits) -> io.Buf
 
 
 def _layer(name: str, under: io.BufferedReader, bound: int) -> io.BufferedReader:
-    over = _decompressor(name, under)
+    over, damage = _decompressor(name, under)
 
     def close() -> None:
         over.close()
         under.close()
 
-    return buffered(_bounded(over.read, bound), close)
+    return buffered(_bounded(over.read, bound, damage), close)
 
 
-def _decompressor(name: str, stream: io.BufferedReader) -> _Decompressing:
+def _decompressor(name: str, stream: io.BufferedReader) -> tuple[_Decompressing, type[Exception]]:
+    """What takes the compression off, and the error that it has for damage; most logs need none of these modules."""
     if name == "gzip":
-        return gzip.GzipFile(fileobj=stream, mode="rb")
+        import gzip  # noqa: PLC0415
+        import zlib  # noqa: PLC0415
+
+        return gzip.GzipFile(fileobj=stream, mode="rb"), zlib.error
     if name == "bzip2":
-        return bz2.BZ2File(stream)
+        import bz2  # noqa: PLC0415
+
+        return bz2.BZ2File(stream), OSError
     if name == "xz":
-        return lzma.LZMAFile(stream, format=lzma.FORMAT_XZ)
-    return zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW).stream_reader(stream, read_across_frames=True)
+        import lzma  # noqa: PLC0415
+
+        return lzma.LZMAFile(stream, format=lzma.FORMAT_XZ), lzma.LZMAError
+    import zstandard  # noqa: PLC0415
+
+    decompressor = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW)
+    return decompressor.stream_reader(stream, read_across_frames=True), zstandard.ZstdError
 
 
-def _bounded(read: Read, bound: int) -> Read:
+def _bounded(read: Read, bound: int, damage: type[Exception]) -> Read:
     """`read`, but damage and too much data are errors; a file that ends too early gives what there is."""
     given = 0
 
@@ -106,7 +110,7 @@ def _bounded(read: Read, bound: int) -> Read:
         except EOFError:
             # the copy of a log that was still being written
             return b""
-        except (*_DAMAGE, OSError) as error:
+        except (damage, OSError) as error:
             # bz2 says it with a bare OSError; one with a number is the disk's
             if isinstance(error, ContainerError) or getattr(error, "errno", None) is not None:
                 raise

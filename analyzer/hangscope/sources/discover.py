@@ -10,21 +10,24 @@ import stat
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
+from typing import TYPE_CHECKING
 
 from hangscope.errors import InputError
 from hangscope.model import SourceRecord
-from hangscope.sources.archive import Member, list_members
 from hangscope.sources.container import ContainerError, Limits
 from hangscope.sources.inputs import STDIN_PATH, Input
-from hangscope.sources.remote import RemoteFile, each, find_remote, is_pattern
 from hangscope.sources.saved import is_saved_job
 from hangscope.sources.sniff import SNIFF_BYTES, describe_error, is_archive, sniff_bytes
 from hangscope.sources.storage import SMALL_CHUNK
 from hangscope.sources.urls import is_url, local_path, shown
 
+if TYPE_CHECKING:
+    from hangscope.sources.archive import Member
+    from hangscope.sources.remote import RemoteFile
+
 __all__ = ["STDIN_NAME", "Input", "Limits", "ListMembers", "discover"]
 
-ListMembers = Callable[[str, Limits], list[Member]]
+ListMembers = Callable[[str, Limits], "list[Member]"]
 """Lists the files of an archive, as `list_members` does."""
 
 STDIN_NAME = "<stdin>"
@@ -42,24 +45,30 @@ class _Place:
 
 
 def discover(
-    paths: Sequence[str], limits: Limits | None = None, members: ListMembers = list_members
+    paths: Sequence[str], limits: Limits | None = None, members: ListMembers | None = None
 ) -> tuple[list[Input], list[SourceRecord]]:
     """The inputs behind `paths`, in order, and a record of everything that cannot be analyzed.
 
     Args:
         paths: files, folders, globs, archives or URLs of these; ``-`` is standard input.
         limits: how far to follow compressed data.
-        members: lists an archive, here or where the archive is nearer.
+        members: lists an archive where it is nearer than from here.
 
     Raises:
         InputError: nothing at all is readable, or a URL cannot be had.
     """
-    finder = _Finder(limits or Limits(), members)
+    finder = _Finder(limits or Limits(), members or _members_here)
     for path in paths:
         finder.add(path)
     if not finder.inputs and not finder.has_content_records:
         raise _nothing(paths, finder.records, finder.saved)
     return finder.inputs, finder.records
+
+
+def _members_here(path: str, limits: Limits) -> list[Member]:
+    from hangscope.sources.archive import list_members  # noqa: PLC0415 (few logs lie in one)
+
+    return list_members(path, limits)
 
 
 def _nothing(paths: Sequence[str], records: Sequence[SourceRecord], saved: Sequence[str]) -> InputError:
@@ -113,6 +122,8 @@ class _Finder:
 
     def _add_url(self, url: str) -> None:
         """Takes what is behind a URL: named, ordered and looked at as what lies on a disk."""
+        from hangscope.sources.remote import each, find_remote, is_pattern  # noqa: PLC0415 (only for URLs)
+
         roots = find_remote(url)
         for root in sorted(roots, key=lambda root: natural_key(root.shown)):
             files = sorted(root.files, key=lambda file: natural_key(file.name))

@@ -6,7 +6,6 @@ import io
 import sys
 from dataclasses import dataclass, field
 
-from hangscope.sources.archive import open_member
 from hangscope.sources.container import ContainerError, Limits, decompressed
 from hangscope.sources.sniff import Kind
 from hangscope.sources.storage import CHUNK, open_path
@@ -44,6 +43,8 @@ class Input:
             chunk: bytes to ask for at once of a file behind a URL.
         """
         if self.member is not None:
+            from hangscope.sources.archive import open_member  # noqa: PLC0415 (few logs lie in one)
+
             return open_member(self.path, self.member, self.limits)
         if self.path == STDIN_PATH:
             if sys.stdin is None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import glob
 import posixpath
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
@@ -80,6 +79,8 @@ def each(function: Callable[[_T], _R], items: Sequence[_T], *, concurrent: bool)
     if not concurrent or len(items) < 2:
         yield from map(function, items)
         return
+    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 (only for URLs)
+
     with ThreadPoolExecutor(min(_AT_ONCE, len(items))) as pool:
         yield from pool.map(function, items)
 

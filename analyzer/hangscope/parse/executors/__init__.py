@@ -8,13 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from hangscope.parse.executors.here import Here
 from hangscope.parse.source import ParsedSource
-from hangscope.sources.archive import Member
 from hangscope.sources.container import Limits
 from hangscope.sources.inputs import Input
+
+if TYPE_CHECKING:
+    from hangscope.sources.archive import Member
 
 __all__ = ["Executor", "open_executor"]
 

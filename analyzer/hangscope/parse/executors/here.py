@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from hangscope.parse.run import read_inputs
 from hangscope.parse.source import ParsedSource
-from hangscope.sources.archive import Member, list_members
 from hangscope.sources.container import Limits
 from hangscope.sources.inputs import Input
 from hangscope.sources.quote import read_lines
+
+if TYPE_CHECKING:
+    from hangscope.sources.archive import Member
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +28,8 @@ class Here:
     jobs: int | None = None
 
     def list_members(self, path: str, limits: Limits) -> list[Member]:
+        from hangscope.sources.archive import list_members  # noqa: PLC0415 (few logs lie in one)
+
         return list_members(path, limits)
 
     def read(self, inputs: Sequence[Input], progress: Callable[[int, int], None] | None) -> list[ParsedSource]:
