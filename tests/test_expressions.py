@@ -48,7 +48,7 @@ def test_nothing_else_than_a_pattern_has_is_there() -> None:
         _ = expression("a").reach  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: "/".join(path.parts[-2:]))
 def test_no_module_compiles_while_it_loads(path: Path) -> None:
     calls = [
         node.lineno

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fnmatch
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,6 +10,7 @@ from datetime import datetime
 import pandas as pd
 
 from hangscope.errors import UsageError
+from hangscope.expressions import expression
 from hangscope.ranges import rank_words
 
 Ranks = int | str | Iterable[int]
@@ -20,8 +20,8 @@ Names = str | Iterable[str]
 Moment = str | float | datetime
 """ISO 8601, a clock time of the job's first day (``"10:02:11"``), seconds since 1970, or a datetime."""
 
-_SPAN = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?")
-_CLOCK = re.compile(r"\d{1,2}:\d{2}(:\d{2}([.,]\d+)?)?")
+_SPAN = expression(r"(\d+)(?:-(\d+)(?::(\d+))?)?")
+_CLOCK = expression(r"\d{1,2}:\d{2}(:\d{2}([.,]\d+)?)?")
 _MOST = 1 << 24
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
 from hangscope.diagnose.catalogue import INSUFFICIENT_EVIDENCE, NO_FAULT_FOUND
+from hangscope.expressions import expression
 from hangscope.model import (
     CollectiveState,
     ComparedValue,
@@ -35,8 +35,8 @@ Context = dict[str, object]
 _FURTHER_LINES = 400
 _SHORT = 240
 
-_PARAGRAPH = re.compile(r"\n\s*\n")
-_LINE_END = re.compile(r"[ ]*\n(?=\S)(?![-*] |\d+[.)] )")
+_PARAGRAPH = expression(r"\n\s*\n")
+_LINE_END = expression(r"[ ]*\n(?=\S)(?![-*] |\d+[.)] )")
 
 
 @dataclass(frozen=True, slots=True)
