@@ -274,8 +274,9 @@ def history_of(job: Job, calls: int) -> History | None:
     if calls < 1:
         return None
     from hangscope.align.history import find_history
+    from hangscope.facts.counts import find_counts
 
-    return find_history(job, calls)
+    return find_history(job, calls) or find_counts(job)
 
 
 def attach(

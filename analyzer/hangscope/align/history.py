@@ -10,7 +10,7 @@ from hangscope.align.call_states import STATES, read_window
 from hangscope.align.job import Job
 from hangscope.align.printed_calls import open_printed
 from hangscope.align.recorded_calls import open_recorded
-from hangscope.model import CallHistory, CallState, GroupHistory, History, Transfer
+from hangscope.model import CallHistory, CallState, GroupCounts, GroupHistory, History, Transfer
 
 _MOST_CELLS = 120_000
 """Calls times ranks, in all: what a page or picture can still show."""
@@ -39,6 +39,7 @@ def find_history(job: Job, calls: int, most_cells: int = _MOST_CELLS) -> History
         groups=tuple(_group(book, group, each) for group in shown),
         transfers=tuple(_transfers(book, min(calls, most_cells // _CELLS_OF_TRANSFER // max(len(book.movers), 1)))),
         left_out=len(book.groups) - len(shown),
+        counts=tuple(_counts(group) for group in book.groups),
     )
 
 
@@ -112,6 +113,13 @@ def _group(book: CallBook, group: GroupBook, calls: int) -> GroupHistory:
         calls=tuple(rows),
         stuck=group.frontier,
         beyond=max(group.end - last, 0),
+    )
+
+
+def _counts(group: GroupBook) -> GroupCounts:
+    made = {rank: end - 1 if end > group.first[rank] else group.begin - 1 for rank, end in group.ends.items()}
+    return GroupCounts(
+        group.name, group.description, group.size, group.ranks, tuple(made.get(rank) for rank in group.ranks)
     )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
+from hangscope.align.claims import MAX_RANKS
 from hangscope.align.job import Job
 from hangscope.align.ras_reports import Comm, Report, last_reports, process_of, read_reports, world_of
 from hangscope.facts import FactKind
@@ -70,6 +71,22 @@ def find(job: Job) -> Iterator[Fact]:
     yield from _lost_peers(job)
 
 
+def ras_counts(job: Job) -> list[tuple[Comm, dict[int, int | None]]]:
+    """How many collectives of all kinds each rank launched on each communicator, None for those that do not answer.
+
+    By the last report, in JSON rather than in text: a text names only the ranks that differ, and the others have
+    launched what most have.
+    """
+    if not job.events.has("ras_comm"):
+        return []
+    for report in sorted((last for last, _ in last_reports(read_reports(job.parsed))), key=lambda one: one.form):
+        reading = _Reading(job, report, ())
+        counted = [(comm, reading.launched(comm)) for comm in report.comms.values()]
+        if any(number is not None for _, counts in counted for number in counts.values()):
+            return counted
+    return []
+
+
 class _Reading:
     """What one report says, beside an earlier one if there is one."""
 
@@ -97,6 +114,23 @@ class _Reading:
             yield from self._left(comm)
         if not moving and self._report.form == "json":
             yield from self._equal(standing)
+
+    def launched(self, comm: Comm) -> dict[int, int | None]:
+        """Rank -> how many collectives it launched, None when that is not known."""
+        is_text, alone = self._report.form == "text", len(self._report.comms) == 1
+        size = comm.size if comm.size is not None and comm.size <= MAX_RANKS else 0
+        everybody = range(size) if is_text and (alone or size == self._job.world_size) else ()
+        silent = {self._rank(event) for event in comm.missing}
+        found: dict[int, int | None] = dict.fromkeys(
+            {*everybody, *(self._rank(e) for e in comm.members), *silent} - {None}
+        )
+        for call in _calls(comm):
+            usual = _usual(comm, call)
+            named = {self._rank(c.event): c.number for c in comm.counts if c.named and c.call == call}
+            for rank, before in found.items():
+                if rank not in silent and (rank in named or rank in everybody):
+                    found[rank] = (before or 0) + named.get(rank, usual)
+        return dict(sorted(found.items()))
 
     # --- two reports ------------------------------------------------------------------------------------
 

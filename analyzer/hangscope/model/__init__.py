@@ -19,7 +19,7 @@ from hangscope.model.findings import (
     Remedy,
     Role,
 )
-from hangscope.model.history import CallHistory, CallState, GroupHistory, History, Transfer
+from hangscope.model.history import CallHistory, CallState, GroupCounts, GroupHistory, History, Transfer
 from hangscope.model.report import (
     AttemptResult,
     CollectiveState,
@@ -54,6 +54,7 @@ __all__ = [
     "Fact",
     "Finding",
     "Frame",
+    "GroupCounts",
     "GroupHistory",
     "History",
     "InferredVersion",

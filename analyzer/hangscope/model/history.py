@@ -104,17 +104,38 @@ class Transfer:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupCounts:
+    """How far each rank of a group came.
+
+    Attributes:
+        group, description, size, ranks: as in `GroupHistory`.
+        last: of each rank the number of its last call, as the source counts, or the one in front of all that are known
+            when it made none; None where nothing tells.
+    """
+
+    group: str
+    description: str
+    size: int | None
+    ranks: tuple[int, ...]
+    last: tuple[int | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class History:
     """What the ranks called last.
 
     Attributes:
-        source: "calls" (NCCL's call lines) or "recorder" (flight recorders).
+        source: "calls" (NCCL's call lines), "recorder" (flight recorders), or, where neither is there and so only
+            `counts` is known, "ras" (RAS reports: how many collectives were launched) or "watchdog" (PyTorch's
+            watchdogs: the last call enqueued).
         groups: those that are stuck first, then by name.
         transfers: by rank, in the order in which each rank made them.
-        left_out: how many groups are not shown.
+        left_out: how many groups are not in `groups`.
+        counts: how far each rank came in every group, in the order of `groups`.
     """
 
     source: str
     groups: tuple[GroupHistory, ...]
     transfers: tuple[Transfer, ...] = ()
     left_out: int = 0
+    counts: tuple[GroupCounts, ...] = ()

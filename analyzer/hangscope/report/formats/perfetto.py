@@ -56,7 +56,7 @@ def _about(report: Report, axis: Axis) -> Event:
         "verdict": printable(report.verdict.title),
         "cause": report.verdict.cause,
     }
-    if report.history is None:
+    if report.history is None or not (report.history.groups or report.history.transfers):
         return {**about, "calls": "nothing tells of single calls: neither NCCL's call lines nor flight recorders"}
     about["calls"] = {
         "calls": "NCCL's call lines",

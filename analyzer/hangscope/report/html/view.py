@@ -264,7 +264,11 @@ def _sections(report: Report, context: Context) -> Iterator[tuple[str, str, bool
     """Id, words, and whether it is on the page, of each of its parts."""
     yield "story", "Story", len(report.story) > 1
     yield "ranks", "Ranks", bool(context["known_ranks"])
-    yield "collectives", "Collectives", bool(report.collectives or report.history)
+    yield (
+        "collectives",
+        "Collectives",
+        bool(report.collectives or (report.history and (report.history.groups or report.history.transfers))),
+    )
     yield "stacks", "Stacks", bool(report.stacks)
     yield "differences", "Differences", bool(context["compared"] or context["lone_lines"])
     yield "proof", answers.proof_word(report.verdict), bool(context["proof"])
