@@ -42,6 +42,14 @@ def out_of_memory() -> Report:
         " unallocated.",
         "rank 5's own last words",
     )
+    oom = replace(
+        oom,
+        before=(
+            '[rank5]:   File "/opt/conda/lib/python3.11/site-packages/torch/optim/adamw.py", line 472, in step',
+            "[rank5]:     exp_avg_sq_sqrt = torch._foreach_sqrt(device_exp_avg_sqs)",
+        ),
+        after=("[rank5]: node02:4117:4117 [1] NCCL INFO comm 0x55d0 rank 5 nranks 8 - Abort COMPLETE",),
+    )
     watchdog = _line(
         "logs/rank0.log",
         2210,

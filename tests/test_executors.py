@@ -23,9 +23,11 @@ from hangscope.parse.executors.here import Here
 from hangscope.parse.executors.work import OTHER_BUILD, build, pack, work
 from hangscope.parse.source import ParsedSource
 from hangscope.report.serialize import to_dict
+from hangscope.sources.around import Around, Spot
 from hangscope.sources.container import Limits
 from hangscope.sources.discover import discover
 from hangscope.sources.inputs import Input
+from hangscope.sources.quote import Quoted
 
 pytest.importorskip("distributed", reason="dask, of the extra hangscope[dask], is not installed")
 
@@ -113,9 +115,19 @@ class TestCluster:
         wanted = {"a.log": {2, 3, 9}, "b.log": {1}, "c.log": {1}}
         with open_executor(str(two_workers.file), None) as executor:
             assert executor.read_lines(inputs, wanted) == {
-                ("a.log", 2): "two",
-                ("a.log", 3): "three",
-                ("b.log", 1): "four",
+                ("a.log", 2): Quoted("two", 4),
+                ("a.log", 3): Quoted("three", 8),
+                ("b.log", 1): Quoted("four", 0),
+            }
+
+    def test_lines_around_others_are_read_by_the_workers(
+        self, two_workers: dask_clusters.Processes, tmp_path: Path
+    ) -> None:
+        (tmp_path / "a.log").write_text("one\ntwo\nthree\n")
+        inputs, _ = discover([str(tmp_path)])
+        with open_executor(two_workers.address, None) as executor:
+            assert executor.read_around(inputs, {"a.log": [Spot(2, 4, "two")]}) == {
+                ("a.log", 2): Around(("one",), ("three",))
             }
 
     def test_paths_are_those_of_the_user_s_folder(

@@ -53,7 +53,7 @@ SKIPPED = FIXTURES / "collective-skipped-01-one-call-2277" / "logs"
 def save(sources: list[ParsedSource], folder: Path) -> None:
     with JobWriter(folder) as writer:
         writer.add(sources)
-        writer.finish(Tables([]), [], {})
+        writer.finish(Tables([]), [], {}, {})
 
 
 def calls_of(source: ParsedSource) -> tuple[object, ...]:
@@ -395,6 +395,9 @@ HOSTILE = {
     "a missing head": renamed("source", "end"),
     "rows without a head": renamed("calls", "call_shapes"),
     "quotes that are none": lambda row: row.update(value=[["a", "b", 1]]) if row["part"] == "quotes" else None,
+    "lines around a line that are none": lambda row: (
+        row.update(value=[["a.log", 1, "ab", ["c"]]]) if row["part"] == "around" else None
+    ),
 }
 
 

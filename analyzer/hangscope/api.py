@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from hangscope.model import AttemptResult, Fact, Finding, History, Report, SourceRecord
     from hangscope.parse.executors import Executor
     from hangscope.parse.source import ParsedSource
+    from hangscope.sources.around import Around
     from hangscope.sources.inputs import Input
+    from hangscope.sources.quote import Quoted
     from hangscope.tables.saved.writer import JobWriter
 
 __all__ = [
@@ -64,12 +66,14 @@ class Reading:
         job: the job, aligned.
         inputs: what was read.
         lines: log lines that a saved job brought along, by file and number.
+        around: what stands around them, the same way.
         jobs, scheduler: where to read, as for `load`.
     """
 
     job: Job
     inputs: tuple[Input, ...]
-    lines: Mapping[tuple[str, int], str]
+    lines: Mapping[tuple[str, int], Quoted]
+    around: Mapping[tuple[str, int], Around]
     jobs: int | None
     scheduler: str | None
 
@@ -103,7 +107,7 @@ def read_job(
     with open_executor(scheduler, jobs) as executor:
         found = _read(paths, executor, progress)
     job = align(found.sources, found.unreadable)
-    return Reading(job, tuple(found.inputs), found.lines, jobs, scheduler)
+    return Reading(job, tuple(found.inputs), found.lines, found.around, jobs, scheduler)
 
 
 def report_on(reading: Reading, rules: Sequence[str | Path] = (), history: int = 0) -> Report:
@@ -118,15 +122,11 @@ def report_on(reading: Reading, rules: Sequence[str | Path] = (), history: int =
         RuleError: when a rule of one of the folders is wrong.
     """
     from hangscope.parse.executors import open_executor
-    from hangscope.report.quotes import lines_to_quote, quote
 
     _check_rules(rules)
     report = _report(reading.job, rules, history)
-    wanted = lines_to_quote(report)
-    if not wanted:
-        return report
     with open_executor(reading.scheduler, reading.jobs) as executor:
-        return quote(report, {**reading.lines, **executor.read_lines(reading.inputs, wanted)})
+        return _with_lines(report, reading, executor)[0]
 
 
 def diagnose(job: Job, rules: Sequence[str | Path] = (), facts: Sequence[Fact] | None = None) -> Diagnosis:
@@ -211,12 +211,13 @@ def analyze(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Read:
-    """What was read: of each input, and the log lines that a saved job brought along."""
+    """What was read: of each input, and the log lines that a saved job brought along, with those around them."""
 
     inputs: list[Input]
     sources: list[ParsedSource]
     unreadable: list[SourceRecord]
-    lines: dict[tuple[str, int], str]
+    lines: dict[tuple[str, int], Quoted]
+    around: dict[tuple[str, int], Around]
 
 
 def _read(paths: Sequence[str | Path], executor: Executor, progress: Progress | None) -> _Read:
@@ -227,7 +228,7 @@ def _read(paths: Sequence[str | Path], executor: Executor, progress: Progress | 
     folders, others = split_saved([str(path) for path in paths])
     inputs, unreadable = discover(others, members=executor.list_members) if others or not folders else ([], [])
     check_one_job(one.name for one in inputs)
-    read = _Read(inputs, executor.read(inputs, progress), unreadable, {})
+    read = _Read(inputs, executor.read(inputs, progress), unreadable, {}, {})
     for folder in folders:
         from hangscope.tables.saved.reader import read_saved
 
@@ -235,6 +236,7 @@ def _read(paths: Sequence[str | Path], executor: Executor, progress: Progress | 
         read.sources.extend(saved.sources)
         read.unreadable.extend(saved.unreadable)
         read.lines.update(saved.lines)
+        read.around.update(saved.around)
     if folders:
         check_one_job(source.record.file for source in read.sources)
     return read
@@ -244,16 +246,27 @@ def _report_and_save(
     read: _Read, executor: Executor, rules: Sequence[str | Path], writer: JobWriter | None, history: int
 ) -> Report:
     from hangscope.align.job import align
-    from hangscope.report.quotes import lines_to_quote, quote
 
     if writer is not None:
         writer.add(read.sources)  # alignment fills in what the lines do not say
     job = align(read.sources, read.unreadable)
     report = _report(job, rules, history)
-    lines = read.lines | executor.read_lines(read.inputs, lines_to_quote(report))
+    report, lines, around = _with_lines(report, read, executor)
     if writer is not None:
-        writer.finish(job.tables, read.unreadable, lines)
-    return quote(report, lines)
+        writer.finish(job.tables, read.unreadable, lines, around)
+    return report
+
+
+def _with_lines(
+    report: Report, read: _Read | Reading, executor: Executor
+) -> tuple[Report, dict[tuple[str, int], Quoted], dict[tuple[str, int], Around]]:
+    """The report with its lines quoted as they stand, and with those around them; all these lines."""
+    from hangscope.report.quotes import lines_to_quote, lines_to_surround, quote, surround
+
+    lines = {**read.lines, **executor.read_lines(read.inputs, lines_to_quote(report))}
+    report = quote(report, lines)
+    around = {**read.around, **executor.read_around(read.inputs, lines_to_surround(report, lines))}
+    return surround(report, around), lines, around
 
 
 def _report(job: Job, rules: Sequence[str | Path], history: int) -> Report:

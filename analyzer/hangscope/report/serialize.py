@@ -125,6 +125,11 @@ def _evidence(evidence: Evidence) -> Plain:
         "line": evidence.at.line,
         "text": printable(evidence.text),
         "why": _prose(evidence.why),
+        **{
+            side: [printable(line) for line in lines]
+            for side, lines in (("before", evidence.before), ("after", evidence.after))
+            if lines
+        },
     }
 
 

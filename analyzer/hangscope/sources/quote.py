@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 import bisect
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
+from typing import NamedTuple
 
-from hangscope.sources.decode import Rest, read_raw_lines
+from hangscope.sources.decode import RawLine, Rest, read_raw_lines
 from hangscope.sources.inputs import Input
 
 MAX_BYTES = 256 << 20
 """Of larger inputs no line is read again: it would take longer than it helps."""
 
 
-def read_lines(inputs: Iterable[Input], wanted: Mapping[str, AbstractSet[int]]) -> dict[tuple[str, int], str]:
+class Quoted(NamedTuple):
+    """A line to quote: as it is shown, and where it begins in the decompressed file."""
+
+    text: str
+    offset: int
+
+
+def read_lines(inputs: Iterable[Input], wanted: Mapping[str, AbstractSet[int]]) -> dict[tuple[str, int], Quoted]:
     """Lines by input name and number. What cannot be read a second time (standard input) is left out.
 
     Args:
         inputs: the inputs of the analysis.
         wanted: numbers of lines (from 1), by name of their input.
     """
-    found: dict[tuple[str, int], str] = {}
+    found: dict[tuple[str, int], Quoted] = {}
     for item in inputs:
         numbers = wanted.get(item.name)
         if numbers and item.rereadable and (item.size or 0) <= MAX_BYTES:
@@ -31,10 +39,21 @@ def read_lines(inputs: Iterable[Input], wanted: Mapping[str, AbstractSet[int]]) 
     return found
 
 
-def _of_input(item: Input, numbers: AbstractSet[int]) -> dict[tuple[str, int], str]:
+def _of_input(item: Input, numbers: AbstractSet[int]) -> dict[tuple[str, int], Quoted]:
+    found: dict[tuple[str, int], Quoted] = {}
+    for raw in read_raw(item, numbers):
+        found.setdefault((item.name, raw.number), Quoted(raw.text, raw.offset))
+    return found
+
+
+def read_raw(item: Input, numbers: AbstractSet[int]) -> Iterator[RawLine]:
+    """The lines of these numbers, read from the beginning of the input to the last of them.
+
+    Raises:
+        OSError, EOFError, ValueError: the input cannot be read.
+    """
     ordered = sorted(numbers)
     last = ordered[-1]
-    found: dict[tuple[str, int], str] = {}
 
     def pass_over(block: bytes, first: int, _end: int) -> tuple[int, Rest] | None:
         """Blocks without a line that is wanted are not split."""
@@ -45,7 +64,6 @@ def _of_input(item: Input, numbers: AbstractSet[int]) -> dict[tuple[str, int], s
     with item.open() as stream:
         for raw in read_raw_lines(stream, pass_over):
             if raw.number in numbers:
-                found.setdefault((item.name, raw.number), raw.text)
-            if raw.number >= last:
+                yield raw
+            if raw.number > last:
                 break
-    return found

@@ -17,6 +17,8 @@ from hangscope.sources.inputs import Input
 
 if TYPE_CHECKING:
     from hangscope.sources.archive import Member
+    from hangscope.sources.around import Around, Spot
+    from hangscope.sources.quote import Quoted
 
 __all__ = ["Executor", "open_executor"]
 
@@ -33,8 +35,15 @@ class Executor(Protocol):
     def read(self, inputs: Sequence[Input], progress: Progress | None) -> list[ParsedSource]:
         """Reads every input; results are in the order of the inputs."""
 
-    def read_lines(self, inputs: Sequence[Input], wanted: Mapping[str, AbstractSet[int]]) -> dict[tuple[str, int], str]:
+    def read_lines(
+        self, inputs: Sequence[Input], wanted: Mapping[str, AbstractSet[int]]
+    ) -> dict[tuple[str, int], Quoted]:
         """Lines by input name and number, as `sources.quote.read_lines` gives them."""
+
+    def read_around(
+        self, inputs: Sequence[Input], wanted: Mapping[str, Sequence[Spot]]
+    ) -> dict[tuple[str, int], Around]:
+        """What stands around lines, as `sources.around.read_around` gives it."""
 
 
 @contextmanager

@@ -23,8 +23,10 @@ from hangscope.parse.executors.work import DONE, FAILED, build, pack, unpack
 from hangscope.parse.run import read_inputs
 from hangscope.parse.source import ParsedSource
 from hangscope.sources.archive import Member
+from hangscope.sources.around import Around, Spot
 from hangscope.sources.container import ContainerError, Limits
 from hangscope.sources.inputs import Input
+from hangscope.sources.quote import Quoted
 from hangscope.sources.urls import is_url
 
 if TYPE_CHECKING:
@@ -173,18 +175,28 @@ class Cluster:
                 take(pieces[number], sources)
         return [(index,) for index in sorted(ended)]
 
-    def read_lines(self, inputs: Sequence[Input], wanted: Mapping[str, AbstractSet[int]]) -> dict[tuple[str, int], str]:
+    def read_lines(
+        self, inputs: Sequence[Input], wanted: Mapping[str, AbstractSet[int]]
+    ) -> dict[tuple[str, int], Quoted]:
+        return self._looked_up("lines", inputs, {name: set(numbers) for name, numbers in wanted.items()})
+
+    def read_around(
+        self, inputs: Sequence[Input], wanted: Mapping[str, Sequence[Spot]]
+    ) -> dict[tuple[str, int], Around]:
+        return self._looked_up("around", inputs, wanted)
+
+    def _looked_up(self, task: str, inputs: Sequence[Input], wanted: Mapping[str, Any]) -> dict[tuple[str, int], Any]:
+        """What the workers find in the inputs in which something is wanted."""
         named = [item for item in inputs if item.rereadable and wanted.get(item.name)]
         pieces = list(batches(named))
-        lines: dict[tuple[str, int], str] = {}
         asked = [
-            ("lines", (_sent(named, piece), {named[at].name: set(wanted[named[at].name]) for at in piece}))
-            for piece in pieces
+            (task, (_sent(named, piece), {named[at].name: wanted[named[at].name] for at in piece})) for piece in pieces
         ]
-        for _, found in self._results(asked):
-            if not isinstance(found, Exception):
-                lines.update(found)
-        return lines
+        found: dict[tuple[str, int], Any] = {}
+        for _, result in self._results(asked):
+            if not isinstance(result, Exception):
+                found.update(result)
+        return found
 
     def _results(self, pieces: Sequence[_Work]) -> Iterator[tuple[int, Any]]:
         """The results with the position of their work, as they come; an error of a worker is a result.

@@ -11,10 +11,11 @@ from hangscope.parse.run import read_inputs
 from hangscope.parse.source import ParsedSource
 from hangscope.sources.container import Limits
 from hangscope.sources.inputs import Input
-from hangscope.sources.quote import read_lines
+from hangscope.sources.quote import Quoted, read_lines
 
 if TYPE_CHECKING:
     from hangscope.sources.archive import Member
+    from hangscope.sources.around import Around, Spot
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,5 +36,14 @@ class Here:
     def read(self, inputs: Sequence[Input], progress: Callable[[int, int], None] | None) -> list[ParsedSource]:
         return read_inputs(inputs, self.jobs, progress)
 
-    def read_lines(self, inputs: Sequence[Input], wanted: Mapping[str, AbstractSet[int]]) -> dict[tuple[str, int], str]:
+    def read_lines(
+        self, inputs: Sequence[Input], wanted: Mapping[str, AbstractSet[int]]
+    ) -> dict[tuple[str, int], Quoted]:
         return read_lines(inputs, wanted)
+
+    def read_around(
+        self, inputs: Sequence[Input], wanted: Mapping[str, Sequence[Spot]]
+    ) -> dict[tuple[str, int], Around]:
+        from hangscope.sources.around import read_around  # noqa: PLC0415 (not for a job without evidence)
+
+        return read_around(inputs, wanted)

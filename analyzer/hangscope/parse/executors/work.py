@@ -24,9 +24,10 @@ from hangscope.parse.reader import read_input
 from hangscope.parse.source import ParsedSource
 from hangscope.resources import grammars_dir
 from hangscope.sources.archive import Member, list_members
+from hangscope.sources.around import Around, Spot, read_around
 from hangscope.sources.container import Limits
 from hangscope.sources.inputs import Input
-from hangscope.sources.quote import read_lines
+from hangscope.sources.quote import Quoted, read_lines
 from hangscope.sources.urls import is_url
 
 DONE = "done"
@@ -95,8 +96,17 @@ def _members(path: str, limits: Limits) -> list[Member]:
     return list_members(path, limits)
 
 
-def _lines(inputs: Sequence[Input], wanted: Mapping[str, AbstractSet[int]]) -> dict[tuple[str, int], str]:
+def _lines(inputs: Sequence[Input], wanted: Mapping[str, AbstractSet[int]]) -> dict[tuple[str, int], Quoted]:
     return read_lines(inputs, wanted)
 
 
-_TASKS: Mapping[str, Callable[..., object]] = {"read": read_all, "members": _members, "lines": _lines}
+def _around(inputs: Sequence[Input], wanted: Mapping[str, Sequence[Spot]]) -> dict[tuple[str, int], Around]:
+    return read_around(inputs, wanted)
+
+
+_TASKS: Mapping[str, Callable[..., object]] = {
+    "read": read_all,
+    "members": _members,
+    "lines": _lines,
+    "around": _around,
+}

@@ -15,6 +15,8 @@ from typing import Any
 from hangscope.errors import InputError
 from hangscope.model import SourceRecord
 from hangscope.parse.source import ParsedSource
+from hangscope.sources.around import Around
+from hangscope.sources.quote import Quoted
 from hangscope.tables.saved.arrow import import_arrow
 from hangscope.tables.saved.columns import DamagedError, from_columns
 from hangscope.tables.saved.decode import SourceDecoder
@@ -35,11 +37,13 @@ class SavedJob:
         sources: what each input became, before alignment.
         unreadable: records of inputs that could not be opened.
         lines: log lines that the report quotes, by file and number.
+        around: what stands around lines of evidence, by their file and number.
     """
 
     sources: list[ParsedSource] = field(default_factory=list)
     unreadable: list[SourceRecord] = field(default_factory=list)
-    lines: dict[tuple[str, int], str] = field(default_factory=dict)
+    lines: dict[tuple[str, int], Quoted] = field(default_factory=dict)
+    around: dict[tuple[str, int], Around] = field(default_factory=dict)
 
 
 def read_saved(
@@ -163,11 +167,17 @@ class _Job:
             for file, number, text in part.value:
                 if (type(file), type(number), type(text)) != (str, int, str):
                     raise DamagedError("a quoted line is none")
-                self._job.lines[self._name_of(file), number] = text
+                self._job.lines[self._name_of(file), number] = Quoted(text, 0)
+        elif part.name == "around":
+            for file, number, *sides in part.value:
+                kinds = (type(file), type(number), *map(type, sides))
+                if kinds != (str, int, list, list) or any(type(text) is not str for side in sides for text in side):
+                    raise DamagedError("the lines around a line are none")
+                self._job.around[self._name_of(file), number] = Around(tuple(sides[0]), tuple(sides[1]))
 
     def finish(self) -> SavedJob:
         if self._open is not None or len(self._job.sources) != len(self._inputs):
             raise DamagedError("inputs are missing")
-        if self._seen != {"unreadable", "quotes"}:
+        if self._seen != {"unreadable", "around", "quotes"}:
             raise DamagedError("its end is missing")
         return self._job

@@ -11,6 +11,8 @@ from typing import Any, Self
 
 from hangscope.model import SourceRecord
 from hangscope.parse.source import ParsedSource
+from hangscope.sources.around import Around
+from hangscope.sources.quote import Quoted
 from hangscope.tables.build import Tables
 from hangscope.tables.saved.arrow import import_arrow
 from hangscope.tables.saved.columns import to_columns
@@ -79,16 +81,25 @@ class JobWriter:
                 self._add(len(self._inputs), part)
             self._inputs.append(source.record.file)
 
-    def finish(self, tables: Tables, unreadable: Sequence[SourceRecord], lines: Mapping[tuple[str, int], str]) -> None:
+    def finish(
+        self,
+        tables: Tables,
+        unreadable: Sequence[SourceRecord],
+        lines: Mapping[tuple[str, int], Quoted],
+        around: Mapping[tuple[str, int], Around],
+    ) -> None:
         """Saves the rest.
 
         Args:
             tables: of the aligned job.
             unreadable: records of inputs that could not be opened at all.
             lines: the log lines that the report quotes, by file and number.
+            around: what stands around lines of evidence, by their file and number.
         """
         self._add(JOB, Part("unreadable", to_columns(SourceRecord, unreadable)))
-        self._add(JOB, Part("quotes", [[file, number, text] for (file, number), text in sorted(lines.items())]))
+        surrounded = sorted(around.items())
+        self._add(JOB, Part("around", [[file, line, *map(list, found)] for (file, line), found in surrounded]))
+        self._add(JOB, Part("quotes", [[file, line, found.text] for (file, line), found in sorted(lines.items())]))
         self._flush()
         self._parsed.close()
         rows = {name: self._write_table(name, tables) for name in SCHEMA}

@@ -1,0 +1,60 @@
+"""Chooses which lines of a finding's evidence are shown first, and tells which of them say the same."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hangscope.model import Evidence
+
+FIRST_SIGHT = 12
+"""So many lines are shown at most before a reader asks for more."""
+_OF_ONE_KIND = 3
+
+_RANK = re.compile(r"\brank \d+\b")
+# who wrote the line, when, and where in its memory; how much of what is called is no detail
+_DETAIL = re.compile(r"(?<!count )(?<!Count )(?<!root )(?<!datatype )\b(?:0x[0-9a-f]+|[0-9a-f]*\d[0-9a-f]*)\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """A line of evidence, and those that say the same of other ranks.
+
+    Attributes:
+        line: the first of them.
+        alike: the others, in their order.
+    """
+
+    line: Evidence
+    alike: tuple[Evidence, ...] = ()
+
+    @property
+    def ranks_alike(self) -> tuple[int, ...]:
+        """The ranks that the others speak of; () when not each of them names one."""
+        named = [_RANK.findall(one.why) for one in self.alike]
+        return tuple(int(ranks[0].split()[1]) for ranks in named) if all(len(one) == 1 for one in named) else ()
+
+
+def fold_alike(evidence: Sequence[Evidence]) -> list[Proof]:
+    """The lines in their order; what differs from an earlier one only in writer, time and pointers is put to it."""
+    together: dict[tuple[str, str], list[Evidence]] = {}
+    for item in evidence:
+        key = (_RANK.sub("rank #", item.why), _DETAIL.sub("#", item.text))
+        together.setdefault(key, []).append(item)
+    return [Proof(first, tuple(others)) for first, *others in together.values()]
+
+
+def at_first_sight(evidence: Sequence[Evidence], most: int = FIRST_SIGHT) -> list[Proof]:
+    """The first lines, but few of one kind when not all fit: what each proves counts, not how often."""
+    proofs = fold_alike(evidence)
+    if len(proofs) <= most:
+        return proofs
+    times: Counter[str] = Counter()
+    few = []
+    for proof in proofs:
+        times[proof.line.why] += 1
+        if times[proof.line.why] <= _OF_ONE_KIND:
+            few.append(proof)
+    return few[:most]
