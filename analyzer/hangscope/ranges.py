@@ -60,7 +60,8 @@ def _runs(numbers: list[int], *, strides: bool) -> list[tuple[int, int, int]]:
     while at < len(numbers):
         step = numbers[at + 1] - numbers[at] if at + 1 < len(numbers) else 1
         end = at + 1
-        while end < len(numbers) and numbers[end] - numbers[end - 1] == step:
+        # a run that is not wanted is not followed to its end: it would be, anew from each of its numbers
+        while end < len(numbers) and numbers[end] - numbers[end - 1] == step and (step == 1 or strides):
             end += 1
         if step > 1 and (not strides or end - at < _STRIDED):
             end, step = at + 1, 1

@@ -47,10 +47,14 @@ def find_hosts(files: Iterable[str], attached: Iterable[Attached]) -> dict[str, 
     """File -> host, for the files of bundles."""
     folders = {one.folder: one.host for one in attached}
     found: dict[str, str] = {}
-    for file in files:
-        within = [folder for folder in folders if file.startswith(folder)]
-        if within:
-            found[file] = folders[max(within, key=len)]
+    for file in files if folders else ():
+        folder, inside = file.rpartition("/")[0], True
+        while inside and f"{folder}/" not in folders:
+            inside = "/" in folder
+            folder = folder.rpartition("/")[0]
+        nearest = f"{folder}/" if inside else ""
+        if nearest in folders:
+            found[file] = folders[nearest]
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import re
 from collections import defaultdict
 from collections.abc import Iterable
@@ -58,9 +59,13 @@ class ProcessRanks:
         self._world_size = world_size
         self._nodes = _node_numbers(seen)
         self._known: dict[int, list[Process]] = defaultdict(list)
-        for process in processes:
+        self._on_host: dict[str | None, list[tuple[int, int, int]]] = defaultdict(list)
+        self._at: dict[tuple[int, str | None], list[Process]] = defaultdict(list)
+        for number, process in enumerate(processes):
             if process.pid is not None and process.rank is not None:
                 self._known[process.pid].append(process)
+                self._at[process.pid, process.host].append(process)
+                self._on_host[process.host].append((number, process.pid, process.rank))
         self._hosts = {p.host for known in self._known.values() for p in known if p.host}
         self._parents: dict[tuple[str | None, int], int] = {}
         for row in self.rows:
@@ -81,12 +86,9 @@ class ProcessRanks:
 
     def known_on(self, host: str | None) -> dict[int, int]:
         """Process id -> rank, of the ranks of one host (of all, when the job has one host or none is known)."""
-        found = {}
-        for pid, processes in self._known.items():
-            for process in processes:
-                if host is None or process.host in (host, None):
-                    found[pid] = process.rank
-        return {pid: rank for pid, rank in found.items() if rank is not None}
+        hosts = self._on_host if host is None else (host, None)
+        known = heapq.merge(*(self._on_host.get(name, ()) for name in hosts))
+        return {pid: rank for _, pid, rank in known}
 
     @property
     def one_host(self) -> bool:
@@ -95,7 +97,8 @@ class ProcessRanks:
 
     def _own(self, pid: int, host: str | None) -> Owner | None:
         claimants = self._known.get(pid, [])
-        fitting = [p for p in claimants if host is None or p.host is None or p.host == host]
+        # in pods every host has the same process ids
+        fitting = claimants if host is None else [*self._at.get((pid, host), ()), *self._at.get((pid, None), ())]
         ranks = {p.rank for p in fitting}
         if len(ranks) == 1:
             process = fitting[0]

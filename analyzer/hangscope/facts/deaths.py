@@ -6,7 +6,9 @@ launcher ended itself after the first failure are victims.
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterable, Iterator
+from operator import itemgetter
 
 from hangscope.align.job import Job
 from hangscope.facts import FactKind
@@ -28,6 +30,8 @@ KINDS = {
 
 _Key = tuple[str, int, bool, bool]
 """What is known, the number, and of a local rank whether a pid and a rank are known as well."""
+_ANYWHERE = "/"
+"""No host has such a name."""
 
 
 def find(job: Job) -> Iterator[Fact]:
@@ -127,16 +131,14 @@ def _join(deaths: Iterable[Death], job: Job) -> list[Death]:
     by_pid = {process.pid: process for process in job.processes if process.pid is not None and process.rank is not None}
     one_node = is_one_node(job)
     joined: list[Death] = []
-    index: dict[_Key, list[Death]] = {}
+    index = _Index()
     for death in sorted(deaths, key=lambda d: (d.rank is None, d.pid is None)):
         if death.rank is None and death.pid in by_pid:
             death.rank = by_pid[death.pid].rank
         if death.rank is None and one_node:
             death.rank = death.local_rank
-        candidates = (other for key in _keys_of_candidates(death) for other in index.get(key, ()))
-        known = next((other for other in candidates if _same(death, other)), None)
-        for key in _keys_of(death):
-            index.setdefault(key, []).append(known or death)
+        known = next((other for other in index.candidates(death) if _same(death, other)), None)
+        index.add(death, known or death)
         if known is None:
             joined.append(death)
             continue
@@ -152,6 +154,30 @@ def _join(deaths: Iterable[Death], job: Job) -> list[Death]:
         if death.rank in job.ranks and death.host is None and death.rank is not None:
             death.host = job.ranks[death.rank].host
     return joined
+
+
+class _Index:
+    """Deaths by what they may be found by, each key by host: pods have equal pids and local ranks by the thousand."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[_Key, str], list[tuple[int, Death]]] = {}
+        self._added = 0
+
+    def add(self, said: Death, death: Death) -> None:
+        """Adds a death by the keys and the host that were said of it."""
+        self._added += 1
+        for key in _keys_of(said):
+            for host in (_ANYWHERE, said.host or ""):
+                self._found.setdefault((key, host), []).append((self._added, death))
+
+    def candidates(self, death: Death) -> Iterator[Death]:
+        """Those that may be the same, key by key in the order in which they came; no host is known of some."""
+        for key in _keys_of_candidates(death):
+            if death.host and key[0] != "rank":
+                places = [self._found.get((key, host), []) for host in (death.host, "")]
+                yield from (other for _, other in heapq.merge(*places, key=itemgetter(0)))
+            else:
+                yield from (other for _, other in self._found.get((key, _ANYWHERE), ()))
 
 
 def _keys_of(death: Death) -> Iterator[_Key]:
@@ -191,12 +217,14 @@ def _mark_victims(job: Job, deaths: list[Death]) -> None:
     for death in deaths:
         ended = death.pid is not None and death.pid in closed and death.pid not in by_hand
         death.victim = ended and death.signal in ("SIGTERM", "SIGKILL", "SIGINT", "")
+    failed: dict[str, int] = {}
+    for event in job.events.of("sglang_child_failed", "sglang_watchdog"):
+        failed[event.line.file] = min(event.line.number, failed.get(event.line.file, event.line.number))
     for death in deaths:
         # SGLang ends the whole tree of its processes, itself too, when a child fails or its watchdog fires
         if death.said_by == "the shell" and death.signal == "SIGKILL" and death.pid is None:
             line = death.evidence[0].line
-            before = job.events.of("sglang_child_failed", "sglang_watchdog")
-            death.victim = any(e.line.file == line.file and e.line.number < line.number for e in before)
+            death.victim = failed.get(line.file, line.number) < line.number
     own = [death for death in deaths if not death.victim and death.signal != "SIGTERM" and death.exitcode != 0]
     for death in deaths:
         if death.signal == "SIGTERM" and not death.first and own:

@@ -6,6 +6,8 @@ something earlier, and so do GSP time-outs and switch errors after a GPU or a li
 
 from __future__ import annotations
 
+import functools
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
@@ -86,10 +88,11 @@ def find(job: Job) -> Iterator[Fact]:
     reports = _merged([*_xids(job), *_switch_errors(job)])
     recovery = _recovery(job)
     serious = [report for report in reports if not report.meaning.corrected]
-    primary = {id(report) for position, report in enumerate(serious) if _is_primary(position, serious)}
+    primary = {id(report) for report in _primary(serious)}
+    places = _Places(job)
     for report in reports:
-        yield _fact(job, report, primary=id(report) in primary, advice=recovery.get(_bus(report.event)))
-    yield from _gone(job)
+        yield _fact(job, report, places, primary=id(report) in primary, advice=recovery.get(_bus(report.event)))
+    yield from _gone(job, places)
     yield from _cuda_errors(job)
     yield from _full_memories(job)
 
@@ -173,17 +176,14 @@ def _merged(reports: list[_Report]) -> list[_Report]:
     return list(seen.values())
 
 
-def _is_primary(position: int, reports: list[_Report]) -> bool:
-    """Whether no other report explains this one: an earlier one of a graver kind, or any strong one if it is weak."""
-    report = reports[position]
-    for other_position, other in enumerate(reports):
-        if other is report:
-            continue
-        if report.cause in _FOLLOWERS.get(other.cause, ()) and (other_position < position or not other.weak):
-            return False
-        if report.weak and not other.weak and other.cause != report.cause:
-            return False
-    return True
+def _primary(reports: list[_Report]) -> Iterator[_Report]:
+    """Those that no other explains: an earlier or strong one of a graver kind, or any strong one if it is weak."""
+    strong = {report.cause for report in reports if not report.weak}
+    explained = {follower for cause in strong for follower in _FOLLOWERS.get(cause, ())}
+    for report in reports:
+        if report.cause not in explained and not (report.weak and strong - {report.cause}):
+            yield report
+        explained.update(_FOLLOWERS.get(report.cause, ()))
 
 
 def _recovery(job: Job) -> dict[str, str]:
@@ -195,9 +195,50 @@ def _recovery(job: Job) -> dict[str, str]:
     }
 
 
-def _fact(job: Job, report: _Report, *, primary: bool, advice: str | None) -> Fact:
+class _Places:
+    """What else is known of the GPUs that Xids name: whose they are, and what was said of them."""
+
+    def __init__(self, job: Job) -> None:
+        self._xids = job.events.of("xid")
+        self._by_pid: dict[int, list[int]] = defaultdict(list)
+        for rank, process in job.ranks.items():
+            if process.pid is not None:
+                self._by_pid[process.pid].append(rank)
+        self._by_bus: dict[tuple[str, str], set[int]] = defaultdict(set)
+        for init in job.events.of("comm_init_start", "comm_init_complete"):
+            if init.rank is not None and init.host:
+                self._by_bus[init.host, str(init.fields.get("bus_id") or "").lower().lstrip("0")].add(init.rank)
+        self._following: dict[str, list[Event]] = defaultdict(list)
+        for event in self._xids:
+            if event.fields.get("xid") in (43, 45, 154):
+                self._following[_bus(event)].append(event)
+
+    def ranks(self, event: Event) -> tuple[int, ...]:
+        """The rank on that GPU: by the process the driver names, else by host and bus id as NCCL printed them."""
+        pid = event.fields.get("gpu_pid")
+        if isinstance(pid, int) and (by_pid := self._by_pid.get(pid)):
+            return tuple(sorted(by_pid))
+        wanted = _short_bus(_bus(event))
+        return tuple(sorted(self._by_bus.get((event.host or "", wanted), ()))) if wanted else ()
+
+    def aftermath(self, event: Event) -> list[Event]:
+        """The first Xids of the same GPU that only follow: channels stopped, recovery wanted."""
+        return [other for other in self._following[_bus(event)][:3] if other is not event][:2]
+
+    @functools.cache  # noqa: B019 (lives as long as the facts are looked for)
+    def spread(self, xid: int | None) -> str:
+        """Whether a kernel's fault follows the program or the GPU; "" when the lines do not tell."""
+        same = [event for event in self._xids if event.fields.get("xid") == xid]
+        gpus = {(event.host, _bus(event)) for event in same}
+        programs = {event.fields.get("process") for event in same} - {None, "<unknown>"}
+        if len(gpus) > 1:
+            return f"It is seen on {len(gpus)} GPUs, which speaks for the program."
+        return "It stays with one GPU while the programs differ, which speaks for the GPU." if len(programs) > 1 else ""
+
+
+def _fact(job: Job, report: _Report, places: _Places, *, primary: bool, advice: str | None) -> Fact:
     event, meaning = report.event, report.meaning
-    ranks = _ranks(job, event)
+    ranks = places.ranks(event)
     hosts = {event.host} if event.host else {h for rank in ranks if (h := job.ranks[rank].host)}
     fields: dict[str, Value] = {
         "cause": report.cause,
@@ -213,54 +254,15 @@ def _fact(job: Job, report: _Report, *, primary: bool, advice: str | None) -> Fa
         "primary": primary,
         "advice": advice or None,
         "count": report.count,
-        "spread": _spread(job, report) or None,
+        "spread": (places.spread(report.xid) or None) if report.cause == _ACCESS else None,
     }
     number = f"Xid {report.xid}" if report.xid is not None else f"SXid {report.sxid}"
     evidence = [evidence_of(event, f"{number}: {meaning.text}")]
     telling = sorted(report.further, key=lambda other: not _TELLING.search(str(other.fields.get("message", ""))))
     evidence += [evidence_of(other, "further detail") for other in telling[:5]]
-    evidence += [evidence_of(other, "what followed") for other in _aftermath(job, event)[:2]]
+    evidence += [evidence_of(other, "what followed") for other in places.aftermath(event)]
     kind = "gpu_fault_corrected" if meaning.corrected else "gpu_fault"
     return Fact(kind, fields, ranks, tuple(sorted(hosts)), time=event.time, evidence=tuple(evidence))
-
-
-def _spread(job: Job, report: _Report) -> str:
-    """Whether a kernel's fault follows the program or the GPU; "" when the lines do not tell."""
-    if report.cause != _ACCESS:
-        return ""
-    same = [event for event in job.events.of("xid") if event.fields.get("xid") == report.xid]
-    gpus = {(event.host, _bus(event)) for event in same}
-    programs = {event.fields.get("process") for event in same} - {None, "<unknown>"}
-    if len(gpus) > 1:
-        return f"It is seen on {len(gpus)} GPUs, which speaks for the program."
-    return "It stays with one GPU while the programs differ, which speaks for the GPU." if len(programs) > 1 else ""
-
-
-def _aftermath(job: Job, event: Event) -> list[Event]:
-    """Xids of the same GPU that only follow: channels stopped, recovery wanted."""
-    return [
-        other
-        for other in job.events.of("xid")
-        if other.fields.get("xid") in (43, 45, 154) and _bus(other) == _bus(event) and other is not event
-    ]
-
-
-def _ranks(job: Job, event: Event) -> tuple[int, ...]:
-    """The rank on that GPU: by the process the driver names, else by host and bus id as NCCL printed them."""
-    pid = event.fields.get("gpu_pid")
-    by_pid = [rank for rank, process in job.ranks.items() if pid is not None and process.pid == pid]
-    if by_pid:
-        return tuple(sorted(by_pid))
-    wanted = _short_bus(_bus(event))
-    by_bus = {
-        init.rank
-        for init in job.events.of("comm_init_start", "comm_init_complete")
-        if init.rank is not None
-        and event.host
-        and init.host == event.host
-        and str(init.fields.get("bus_id") or "").lower().lstrip("0") == wanted
-    }
-    return tuple(sorted(by_bus)) if wanted else ()
 
 
 def _bus(event: Event) -> str:
@@ -273,7 +275,7 @@ def _short_bus(bus: str) -> str:
     return whole.replace(":", "").replace(".", "").lstrip("0")
 
 
-def _gone(job: Job) -> Iterator[Fact]:
+def _gone(job: Job, places: _Places) -> Iterator[Fact]:
     for kind, how in (
         ("gpu_fallen_off_bus", "the driver says that it is lost from the bus"),
         ("amdgpu_lost", "the driver says that it is lost from the bus"),
@@ -284,7 +286,7 @@ def _gone(job: Job) -> Iterator[Fact]:
             yield Fact(
                 "gpu_gone",
                 {"bus": _bus(event) or None, "how": how},
-                _ranks(job, event),
+                places.ranks(event),
                 (event.host,) if event.host else (),
                 time=event.time,
                 evidence=(evidence_of(event, how),),

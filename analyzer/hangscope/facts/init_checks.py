@@ -7,13 +7,17 @@ prints.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from hangscope.align.job import Job
+from hangscope.align.process import Process
 from hangscope.facts import FactKind
 from hangscope.facts.collect import evidence_of
 from hangscope.facts.majority import hosts_of, ranks_of
-from hangscope.model import Event, Fact, Value
+from hangscope.model import Event, Evidence, Fact, Value
+
+_Start = tuple[Process, Event]
+"""A process, and a line of it that says Init START."""
 
 KINDS = {
     "gpu_shared": FactKind(("bus_id",), "NCCL found two ranks of one communicator on one GPU."),
@@ -44,10 +48,11 @@ def find(job: Job) -> Iterator[Fact]:
             evidence=(evidence_of(event),),
         )
     yield from _unnamed_sharing(job)
-    for event in job.events.of("rank_checked_in_twice"):
-        yield _twice(job, event)
-    for event in job.events.of("root_nranks_mismatch", "root_info_mismatch"):
-        yield _sizes(job, event)
+    twice, sizes = job.events.of("rank_checked_in_twice"), job.events.of("root_nranks_mismatch", "root_info_mismatch")
+    if twice or sizes:
+        starts = [(p, e) for p in job.processes for e in p.events if e.kind == "comm_init_start"]
+        yield from (_twice(event, claims) for event, claims in _with_their_starts(twice, starts))
+        yield from _sizes(sizes, starts)
 
 
 def _unnamed_sharing(job: Job) -> Iterator[Fact]:
@@ -84,37 +89,52 @@ def _is_world(job: Job, event: Event) -> bool:
     return job.world_size is None or not sizes or job.world_size in sizes
 
 
-def _twice(job: Job, event: Event) -> Fact:
+def _with_their_starts(warnings: Iterable[Event], starts: Iterable[_Start]) -> Iterator[tuple[Event, list[_Start]]]:
+    """Each warning, with the Init START lines of the rank that it names."""
+    of_rank: dict[Value, list[_Start]] = defaultdict(list)
+    for process, start in starts:
+        of_rank[start.fields.get("group_rank")].append((process, start))
+    return ((event, of_rank[event.fields.get("group_rank")]) for event in warnings)
+
+
+def _twice(event: Event, claims: list[_Start]) -> Fact:
     rank = event.fields.get("group_rank")
     number = rank if isinstance(rank, int) else -1
-    claims = [
-        p for p in job.processes for e in p.events if e.kind == "comm_init_start" and e.fields.get("group_rank") == rank
-    ]
+    first: dict[int, Event] = {}
+    for process, start in claims:
+        first.setdefault(id(process), start)
     lines = [evidence_of(event, "the root of the bootstrap saw this rank a second time")]
-    for process in claims[:4]:
-        start = next(e for e in process.events if e.kind == "comm_init_start" and e.fields.get("group_rank") == rank)
-        lines.append(evidence_of(start, f"this process says it is rank {rank}"))
+    lines += [evidence_of(first[id(process)], f"this process says it is rank {rank}") for process, _ in claims[:4]]
     fields = {"rank_number": number, "size": event.fields.get("nranks")}
-    return Fact(
-        "root_saw_rank_twice", fields, ranks=(number,), hosts=hosts_of(claims), time=event.time, evidence=tuple(lines)
-    )
+    hosts = hosts_of([process for process, _ in claims])
+    return Fact("root_saw_rank_twice", fields, ranks=(number,), hosts=hosts, time=event.time, evidence=tuple(lines))
 
 
-def _sizes(job: Job, event: Event) -> Fact:
-    size, peer_size = event.fields.get("nranks"), event.fields.get("peer_nranks")
-    lines = [evidence_of(event, "the root of the bootstrap compares what processes bring")]
-    if size == peer_size:
-        return Fact("bootstrap_garbled", {"size": size}, time=event.time, evidence=tuple(lines))
-    starts = {
-        id(p): (p, e)
-        for p in job.processes
-        for e in p.events
-        if e.kind == "comm_init_start" and e.fields.get("nranks") in (size, peer_size)
-    }
-    counts = Counter(e.fields.get("nranks") for _, e in starts.values())
+def _sizes(warnings: Iterable[Event], starts: list[_Start]) -> Iterator[Fact]:
+    odd: dict[tuple[Value, Value], list[_Start]] = {}
+    for event in warnings:
+        size, peer_size = event.fields.get("nranks"), event.fields.get("peer_nranks")
+        compared = evidence_of(event, "the root of the bootstrap compares what processes bring")
+        if size == peer_size:
+            yield Fact("bootstrap_garbled", {"size": size}, time=event.time, evidence=(compared,))
+            continue
+        # every peer of another size gives a warning
+        if (size, peer_size) not in odd:
+            odd[size, peer_size] = _of_odd_size(size, peer_size, starts)
+        yield _other_size(event, odd[size, peer_size], compared)
+
+
+def _of_odd_size(size: Value, peer_size: Value, starts: Iterable[_Start]) -> list[_Start]:
+    """The last Init START with one of two sizes of each process in which that is the less usual one."""
+    last = {id(process): (process, e) for process, e in starts if e.fields.get("nranks") in (size, peer_size)}
+    counts = Counter(e.fields.get("nranks") for _, e in last.values())
     usual = max(counts, key=lambda value: (counts[value], value == size), default=size)
-    odd = [(p, e) for p, e in starts.values() if e.fields.get("nranks") != usual]
-    lines += [evidence_of(e, "this process has another size") for _, e in odd]
+    return [(process, e) for process, e in last.values() if e.fields.get("nranks") != usual]
+
+
+def _other_size(event: Event, odd: list[_Start], compared: Evidence) -> Fact:
+    size, peer_size = event.fields.get("nranks"), event.fields.get("peer_nranks")
+    lines = [compared, *(evidence_of(e, "this process has another size") for _, e in odd)]
     # A process whose size nobody else has gets no global rank from it; then its own word counts.
     named = tuple(sorted(r for _, e in odd if isinstance(r := e.fields.get("group_rank"), int)))
     members = [p for p, _ in odd]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
+from operator import itemgetter
 
 from hangscope.align.job import Job
 from hangscope.align.process import Process
@@ -107,38 +109,54 @@ def find(job: Job) -> Iterator[Fact]:
 
 
 def _crashes(job: Job, deaths: list[Death]) -> Iterator[Fact]:
-    cries = _cries(job)
+    cries = _Cries(job)
     told: set[int] = set()
     for death in deaths:
         if death.victim or death.signal not in _CRASHES:
             continue
-        own = [cry for cry in cries if _cry_of(cry, death)]
+        own = cries.of_death(death)
         told.update(id(cry) for cry in own)
         if death.signal == "SIGABRT" and is_abort_explained(job, death, own):
             continue
         evidence = tuple(evidence_of(cry, "its last words") for cry in own[:4])
         yield _of_death("crashed", death, {"reason": _reason(own)}, evidence)
-    for cry in cries:
+    for cry in cries.all:
         signal = _cry_signal(cry)
         if id(cry) in told or not signal or cry.kind == "terminate_called":
             continue
         death = Death(rank=cry.rank, host=cry.host, signal=signal, said_by="its own last words", evidence=[cry])
         if signal != "SIGABRT" or not is_abort_explained(job, death, [cry]):
-            told.update(id(other) for other in cries if other.rank == cry.rank and other.line.file == cry.line.file)
+            told.update(id(other) for other in cries.like(cry))
             yield _of_death("crashed", death, {"reason": _reason([cry])})
 
 
-def _cries(job: Job) -> list[Event]:
-    """Words of a process that crashes, or of the kernel about it."""
-    return [cry for cry in job.events.of(*_CRIES) if not (cry.kind == "shell_signal_word" and not _cry_signal(cry))]
+class _Cries:
+    """Words of processes that crash, or of the kernel about them, and whose they are: a crash of all ranks has many."""
 
+    def __init__(self, job: Job) -> None:
+        found = job.events.of(*_CRIES)
+        self.all = [cry for cry in found if not (cry.kind == "shell_signal_word" and not _cry_signal(cry))]
+        self._of: dict[tuple[str, Value], list[tuple[int, Event]]] = defaultdict(list)
+        self._like: dict[tuple[int | None, str], list[Event]] = defaultdict(list)
+        for number, cry in enumerate(self.all):
+            self._like[cry.rank, cry.line.file].append(cry)
+            if (pid := cry.fields.get("crashed_pid")) is not None:
+                self._of["pid", pid].append((number, cry))
+            elif cry.rank is not None:
+                self._of["rank", cry.rank].append((number, cry))
+            elif _cry_signal(cry):
+                self._of["file", cry.line.file].append((number, cry))
 
-def _cry_of(cry: Event, death: Death) -> bool:
-    if (pid := cry.fields.get("crashed_pid")) is not None:
-        return pid == death.pid
-    if cry.rank is not None:
-        return cry.rank == death.rank
-    return death.evidence[0].line.file == cry.line.file and bool(_cry_signal(cry))
+    def of_death(self, death: Death) -> list[Event]:
+        """The last words of a process that died: by its pid, its rank, or the file in which its end is told."""
+        file = death.evidence[0].line.file if death.evidence else None
+        keys = (("pid", death.pid), ("rank", death.rank), ("file", file))
+        found = sorted((one for key in keys for one in self._of.get(key, ())), key=itemgetter(0))
+        return [cry for _, cry in found]
+
+    def like(self, cry: Event) -> list[Event]:
+        """All of the same rank in the same file."""
+        return self._like[cry.rank, cry.line.file]
 
 
 def _cry_signal(cry: Event) -> str:
@@ -235,13 +253,14 @@ def _early_ends(job: Job, deaths: list[Death]) -> Iterator[Fact]:
     complaining = {event.rank for event in job.events.of("exception") if event.rank is not None}
     dead = {death.rank for death in deaths if death.exitcode != 0}
     counted = _counted_out(job, deaths)
+    clean_ends = {d.rank: d for d in reversed(deaths) if d.exitcode == 0}
     closed = {event.fields.get("worker_pid") for event in job.events.of("closing_signal")} - {None}
     for rank, process in sorted(job.ranks.items()):
         last = process.last_line
         # NCCL's "Init COMPLETE" is no farewell, and who is ended by the launcher does not leave
         if rank in complaining or rank in dead or last is None or last.header == "nccl" or process.pid in closed:
             continue
-        clean = next((d for d in deaths if d.rank == rank and d.exitcode == 0), None)
+        clean = clean_ends.get(rank)
         words = last.text.strip()
         certain = rank in counted or clean is not None
         if not certain and not _DONE.search(words):

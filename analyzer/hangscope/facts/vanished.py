@@ -7,6 +7,7 @@ the one that stopped first and said nothing.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 
 from hangscope.align.collectives import Parting
@@ -49,19 +50,20 @@ def find(job: Job) -> Iterator[Fact]:
     if not behind:
         return
     losses = [event for event in job.events.of(*LOSS_KINDS) if event.rank is not None]
-    aborted = [rank for rank in behind if _aborted_first(job.ranks[rank])]
-    for rank in aborted:
+    aborted = {rank for rank in behind if _aborted_first(job.ranks[rank])}
+    for rank in sorted(aborted):
         yield _abort(job, rank)
     if not losses:
         return
     witnesses = {event.rank for event in losses}
+    shared = _shared_files(job)
     gone = tuple(
         rank
         for rank in behind
         if rank not in witnesses
         and rank not in aborted
         and not _gave_reason(job.ranks[rank])
-        and not _may_have_said_more(job, job.ranks[rank])
+        and shared.isdisjoint(job.ranks[rank].files)
     )
     if not gone or not witnesses - set(gone):
         return
@@ -74,7 +76,7 @@ def _gone(job: Job, gone: tuple[int, ...], losses: list[Event]) -> Iterator[Fact
     loss = tuple(evidence_of(event, f"rank {event.rank} lost a connection") for event in losses[:6])
     waits = tuple(line for call in calls for line in call.evidence[:4])
     affected = tuple(sorted(set(job.ranks) - set(gone)))
-    witnesses = tuple(sorted({e.rank for e in losses if e.rank is not None and e.rank not in gone}))
+    witnesses = tuple(sorted({e.rank for e in losses if e.rank is not None} - set(gone)))
     hosts = job.hosts_of(gone)
     time = min((e.time for e in losses if e.time is not None), default=None)
     words = last[0].text if last else ""
@@ -87,7 +89,9 @@ def _gone(job: Job, gone: tuple[int, ...], losses: list[Event]) -> Iterator[Fact
         time=time,
         evidence=(*loss, *last, *waits),
     )
-    by_host = {h: {r for r, p in job.ranks.items() if p.host == h} for h in hosts}
+    by_host: dict[str | None, set[int]] = defaultdict(set)
+    for rank, process in job.ranks.items():
+        by_host[process.host].add(rank)
     whole = [h for h in hosts if by_host[h] <= set(gone)]
     if len(whole) == 1 and len(gone) > 1 and set(gone) == by_host[whole[0]] and len(job.hosts) > 1:
         yield Fact(
@@ -101,10 +105,13 @@ def _gone(job: Job, gone: tuple[int, ...], losses: list[Event]) -> Iterator[Fact
         )
 
 
-def _may_have_said_more(job: Job, process: Process) -> bool:
-    """Whether its last lines may be lost in a file that several ranks share (its own file breaking off is a sign)."""
-    lost = set(process.files) & job.lost_tails
-    return bool(lost) and any(lost & set(other.files) for rank, other in job.ranks.items() if rank != process.rank)
+def _shared_files(job: Job) -> frozenset[str]:
+    """Files of several ranks that lost their last lines: any may have said more (in its own, that is a sign)."""
+    writers: dict[str, set[int]] = defaultdict(set)
+    for rank, process in job.ranks.items():
+        for file in job.lost_tails.intersection(process.files):
+            writers[file].add(rank)
+    return frozenset(file for file, ranks in writers.items() if len(ranks) > 1)
 
 
 def _aborted_first(process: Process) -> bool:
