@@ -10,8 +10,9 @@ import pytest
 from diagnose_samples import KINDS, SHM_RULE, TEXTS, make_rule, write_rule
 from hangscope.diagnose.catalogue import read_causes
 from hangscope.diagnose.check import check_rule
-from hangscope.diagnose.loader import list_rules, load_rule, load_rules
+from hangscope.diagnose.loader import load_rule, load_rules
 from hangscope.diagnose.rule import Condition, FieldTest, Operator, Status
+from hangscope.diagnose.shipped import list_rules
 from hangscope.errors import RuleError
 from hangscope.model import Role
 

@@ -16,8 +16,9 @@ from hangscope.diagnose.catalogue import BOOKKEEPING_FAMILY
 from hangscope.diagnose.check import check_rule
 from hangscope.diagnose.evaluate import evaluate
 from hangscope.diagnose.kinds import declared_kinds, known_kinds
-from hangscope.diagnose.loader import load_rule, load_rules, load_rules_about, rule_files
+from hangscope.diagnose.loader import load_rule, load_rules, rule_files
 from hangscope.diagnose.rule import Case, Rule
+from hangscope.diagnose.shipped import load_rules_about
 from hangscope.facts.collect import collect_facts
 from hangscope.model import Finding
 

@@ -140,8 +140,8 @@ def diagnose(job: Job, rules: Sequence[str | Path] = (), facts: Sequence[Fact] |
     from hangscope.diagnose.confidence import Gaps
     from hangscope.diagnose.evaluate import evaluate
     from hangscope.diagnose.extent import World
-    from hangscope.diagnose.loader import load_rules_about
     from hangscope.diagnose.own_rules import load_checked_rules
+    from hangscope.diagnose.shipped import load_rules_about
     from hangscope.diagnose.verdict import choose_verdict, no_findings
     from hangscope.facts.collect import collect_facts
     from hangscope.facts.coverage import coverage

@@ -8,9 +8,9 @@ import json
 from collections.abc import Sequence
 
 from hangscope.diagnose.catalogue import families
-from hangscope.diagnose.loader import list_rules
 from hangscope.diagnose.reader import suggest
 from hangscope.diagnose.rule import Heading
+from hangscope.diagnose.shipped import list_rules
 from hangscope.errors import UnknownNameError
 
 

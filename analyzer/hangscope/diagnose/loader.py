@@ -47,14 +47,19 @@ _MAX_BYTES = 1 << 20
 _OPERATORS = sorted(Operator, key=len, reverse=True)
 
 
-def rule_files(extra_dirs: Iterable[str | Path] = (), family: str = "") -> list[Path]:
+def rule_files(extra_dirs: Iterable[str | Path] = (), family: str = "", *, shipped: bool = True) -> list[Path]:
     """Files of the shipped rules and of those the user adds, sorted within each folder.
+
+    Args:
+        extra_dirs: the user's folders.
+        family: only rules of this family, "" = all.
+        shipped: with the shipped ones.
 
     Raises:
         RuleError: a folder of the user's does not exist.
     """
     files: list[Path] = []
-    for folder in (rules_dir(), *map(Path, extra_dirs)):
+    for folder in (*((rules_dir(),) if shipped else ()), *map(Path, extra_dirs)):
         if not folder.is_dir():
             raise RuleError(f"{folder}: no such folder", "--rules takes a folder that holds <family>/<rule-id>.toml.")
         files += sorted(folder.glob(f"{family or '*'}/*.toml"))
@@ -92,23 +97,6 @@ def load_rules(extra_dirs: Iterable[str | Path] = (), family: str = "") -> tuple
                 raise error.on_line(find_line(_read(path), key))
             owners[name] = rule
     return rules
-
-
-def load_rules_about(kinds: frozenset[str]) -> tuple[Rule, ...]:
-    """Loads those of the shipped rules that can fire on facts of these kinds: ten of hundreds, and as much faster.
-
-    A file whose text names none of the kinds is not parsed at all.
-
-    Raises:
-        RuleError: a file is wrong.
-    """
-    texts = ((path, _read(path)) for path in rule_files())
-    return tuple(_load(path, text) for path, text in texts if not kinds.isdisjoint(_FACT.findall(text)))
-
-
-def list_rules(extra_dirs: Iterable[str | Path] = (), family: str = "") -> list[Heading]:
-    """What a list of rules shows, without reading their conditions and cases: a tenth of the time of `load_rules`."""
-    return [_read_heading(path) for path in rule_files(extra_dirs, family)]
 
 
 def load_rule(path: Path) -> Rule:
@@ -177,7 +165,17 @@ def read_rule(table: Table, name: str, family: str) -> Rule:
     )
 
 
-def _read_heading(path: Path) -> Heading:
+def fact_kinds_named(path: Path) -> tuple[str, ...]:
+    """The kinds of facts that a rule's conditions name, without reading the rule: its cases may name more."""
+    return tuple(dict.fromkeys(_FACT.findall(_read(path))))
+
+
+def read_head(path: Path) -> tuple[Heading, tuple[str, ...]]:
+    """What a list of rules shows of one, and the causes it accounts for; conditions and cases are not read.
+
+    Raises:
+        RuleError: with the file, the line, the key and what is wrong with it.
+    """
     text = _read(path)
     try:
         table = _parse(path, _FIRST_TABLE.split(text, maxsplit=1)[0])
@@ -185,7 +183,7 @@ def _read_heading(path: Path) -> Heading:
         # A line of the explanation began with a bracket.
         table = _parse(path, text)
     table = defects.complete(table) if defects.is_defect(path) else table
-    return Heading(
+    heading = Heading(
         family=family_of(path),
         id=table.text("id"),
         cause=table.text("cause"),
@@ -195,6 +193,7 @@ def _read_heading(path: Path) -> Heading:
         weight=table.whole("weight", 0, 100),
         title=outline(_read_template(table, "title")),
     )
+    return heading, table.texts("explains")
 
 
 def _read(path: Path) -> str:

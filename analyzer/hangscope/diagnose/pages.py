@@ -13,7 +13,11 @@ from hangscope.diagnose.loader import load_rule, load_rules, rule_files
 from hangscope.diagnose.outline import outline
 from hangscope.diagnose.rule import Rule, RuleRemedy
 from hangscope.diagnose.settings import costs_of, leaves_fast_path
+from hangscope.diagnose.shipped import load_rules_naming, shipped_rules
 from hangscope.errors import UnknownNameError
+
+Link = tuple[str, tuple[str, ...]]
+"""The cause that a rule names, and those that it accounts for."""
 
 WIDTH = 100
 """Columns of a page, when nothing else is asked for."""
@@ -45,8 +49,11 @@ def explain_text(name: str, extra_dirs: Iterable[str | Path] = (), *, width: int
     page = _Page(max(_NARROWEST, min(width, _WIDEST)))
     rules = _checked(folders) if folders else ()
     if name in causes():
-        every = rules if folders else _rules_about(name)
-        return page.of_cause(causes()[name], [rule for rule in every if rule.cause == name], every)
+        if folders:
+            links = [(rule.cause, rule.explains) for rule in rules]
+            return page.of_cause(causes()[name], [rule for rule in rules if rule.cause == name], links)
+        links = [(entry.heading.cause, entry.explains) for entry in shipped_rules()]
+        return page.of_cause(causes()[name], load_rules_naming(name), links)
     # A rule's file has its name, so that one page costs one file and not all of them.
     for path in rule_files(folders):
         if path.stem == name:
@@ -64,18 +71,13 @@ def _checked(folders: Sequence[str | Path]) -> tuple[Rule, ...]:
     return load_checked_rules(folders)
 
 
-def _rules_about(cause: str) -> tuple[Rule, ...]:
-    """The shipped rules that name a cause or account for it: a file that does not spell it is not parsed."""
-    return tuple(load_rule(path) for path in rule_files() if f'"{cause}"' in path.read_text(encoding="utf-8"))
-
-
 class _Page:
     """Writes pages of one width."""
 
     def __init__(self, width: int) -> None:
         self._width = width
 
-    def of_cause(self, cause: Cause, rules: Sequence[Rule], every: Sequence[Rule]) -> str:
+    def of_cause(self, cause: Cause, rules: Sequence[Rule], links: Sequence[Link]) -> str:
         """The page of a cause, out of the catalogue and of its rules."""
         # what is surest and deepest first: it looks most like the cause
         ranked = sorted(rules, key=lambda rule: (-rule.weight, -rule.confidence, rule.id))
@@ -88,7 +90,7 @@ class _Page:
             self._list("How to confirm", list(cause.confirm)),
             *self._remedies(ranked, _REMEDIES, "What to collect" if cause.id == INSUFFICIENT_EVIDENCE else _HOW_TO_FIX),
             *self._doubts(ranked, _DOUBTS),
-            *self._relations(cause, rules, every),
+            *self._relations(cause, rules, links),
         ]
         if rules:
             # a list of many would hide the rest
@@ -175,15 +177,15 @@ class _Page:
         texts = list(dict.fromkeys(self._item(text) for rule in rules for text in rule.references))
         return [self._some("References:", texts, most)] if texts else []
 
-    def _relations(self, cause: Cause, rules: Sequence[Rule], every: Sequence[Rule]) -> list[str]:
+    def _relations(self, cause: Cause, rules: Sequence[Rule], links: Sequence[Link]) -> list[str]:
         """What follows from it, and what it may follow from; a few of each, the closest ones."""
         # what most of its rules account for is the most usual
         effects = Counter(effect for rule in rules for effect in rule.explains if effect != cause.id)
         # a rule that accounts for few other causes knows best what it leads to
         sources: dict[str, int] = {}
-        for rule in every:
-            if cause.id in rule.explains and rule.cause != cause.id:
-                sources[rule.cause] = min(len(rule.explains), sources.get(rule.cause, len(rule.explains)))
+        for source, explains in links:
+            if cause.id in explains and source != cause.id:
+                sources[source] = min(len(explains), sources.get(source, len(explains)))
         after = sorted(effects, key=lambda effect: (-effects[effect], effect))
         before = sorted(sources, key=lambda source: (sources[source], source))
         titles = (("What may follow from it", after), ("What it may follow from", before))

@@ -35,8 +35,7 @@ def load_grammar(path: Path, base: Path) -> Grammar:
         header["about"],
         anchors,
         compile_start(definitions),
-        file=path.name,
-        text=text,
+        path=path,
     )
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
+from pathlib import Path
 
-from hangscope.grammar import cache
+from hangscope.grammar.cache import kept_grammars
 from hangscope.grammar.matcher import Grammar, GrammarSet
 from hangscope.resources import grammars_dir
 
@@ -19,17 +20,14 @@ def load_grammars() -> tuple[Grammar, ...]:
         GrammarError: naming the file and line that is wrong.
     """
     folder = grammars_dir()
-    texts = {path.name: path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.lark"))}
-    key = cache.key(texts)
-    kept = cache.recall(key, texts)
-    if kept is not None:
-        return kept
+    return kept_grammars(folder, lambda: _compiled(folder))
+
+
+def _compiled(folder: Path) -> tuple[Grammar, ...]:
     # lark takes longer to import and to read the files than the rest of a short run
     from hangscope.grammar.definition import load_grammar
 
-    grammars = tuple(load_grammar(folder / name, folder / _BASE) for name in texts if name != _BASE)
-    cache.keep(key, grammars)
-    return grammars
+    return tuple(load_grammar(path, folder / _BASE) for path in sorted(folder.glob("*.lark")) if path.name != _BASE)
 
 
 @functools.cache

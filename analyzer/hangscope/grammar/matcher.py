@@ -12,6 +12,7 @@ import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from hangscope.expressions import expression
@@ -84,15 +85,14 @@ class Grammar:
         anchors: tuple[str, ...],
         alternatives: tuple[Alternative, ...],
         *,
-        file: str = "",
-        text: str = "",
+        path: Path | None = None,
     ) -> None:
         self.source = source
         self.about = about
         self.anchors = anchors
         self.alternatives = alternatives
-        self.file = file
-        self._text = text
+        self.file = "" if path is None else path.name
+        self._path = path
         self._matchers = tuple(_Matcher(a) for a in alternatives)
 
     @functools.cached_property
@@ -102,7 +102,7 @@ class Grammar:
         Raises:
             GrammarError: naming the line that is wrong.
         """
-        return read_samples(self.file, self._text)
+        return () if self._path is None else read_samples(self.file, self._path.read_text(encoding="utf-8"))
 
     def looks_like(self, text: str) -> bool:
         """True when the text holds one of the source's literal anchors."""

@@ -1,0 +1,88 @@
+"""Keeps in the user's cache folder what takes longer to work out than the rest of a short run.
+
+What is kept carries the stamps of all files that it was made of, so it is either right or not used. It is plain JSON,
+of the user's own or it is not read. Where nothing can be written nothing is kept, and every run works it out anew.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+import zlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+Stamp = list[str | int]
+"""Path, size, both times and inode of a file: no change leaves all of them as they were."""
+
+
+def stamps(folder: Path, suffix: str) -> list[Stamp]:
+    """The stamps of all files below a folder whose names end so, by path."""
+    found: list[Stamp] = []
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir():
+                found += stamps(Path(entry.path), suffix)
+            elif entry.name.endswith(suffix):
+                is_now = entry.stat()
+                found.append([entry.path, is_now.st_size, is_now.st_mtime_ns, is_now.st_ctime_ns, is_now.st_ino])
+    return sorted(found)
+
+
+def kept(
+    name: str,
+    made_of: Sequence[Stamp],
+    make: Callable[[], T],
+    pack: Callable[[T], object],
+    unpack: Callable[[Any], T],
+) -> T:
+    """What an earlier run worked out of the same files, or else what `make` gives, which is then kept.
+
+    Args:
+        name: names the file.
+        made_of: stamps of the data and of the code that it depends on.
+        make: works it out; what it raises is raised.
+        pack: turns it into what JSON can hold.
+        unpack: the reverse; LookupError, TypeError or ValueError say that the file is damaged.
+    """
+    path = _path(name)
+    key = [sys.version, *made_of]
+    with contextlib.suppress(OSError, LookupError, TypeError, ValueError):
+        # under sudo the cache folder may be another's
+        if path is not None and path.stat().st_uid == os.geteuid():
+            content = json.loads(path.read_bytes())
+            if content["key"] == key:
+                return unpack(content["kept"])
+    made = make()
+    if path is not None:
+        _write(path, {"key": key, "kept": pack(made)})
+    return made
+
+
+def _write(path: Path, content: object) -> None:
+    # written aside and moved: another process reads the old file or the new one, never half of it
+    aside = path.with_name(f"{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        aside.write_text(json.dumps(content), encoding="utf-8")
+        aside.replace(path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            aside.unlink()
+
+
+def _path(name: str) -> Path | None:
+    """Where it is kept, by the XDG base directory rules; None when there is no home folder."""
+    # a relative path has to be ignored, say the rules
+    named = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    try:
+        folder = named if named.is_absolute() else Path.home() / ".cache"
+    except RuntimeError:
+        return None
+    # several installations do not overwrite each other's
+    place = zlib.crc32(os.fsencode(Path(__file__).parent))
+    return folder / "hangscope" / f"{name}.{sys.implementation.cache_tag}.{place:08x}.json"

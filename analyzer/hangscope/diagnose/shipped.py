@@ -1,0 +1,95 @@
+"""What a run has to know of every shipped rule, kept from run to run: which few it reads, the index tells.
+
+Reading all of the hundreds of files takes longer than a small analysis.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hangscope.cache import kept, stamps
+from hangscope.diagnose.loader import fact_kinds_named, load_rule, read_head, rule_files
+from hangscope.diagnose.rule import Heading, Rule
+from hangscope.resources import rules_dir
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What the index knows of a rule.
+
+    Attributes:
+        path: its file.
+        heading: what a list of rules shows of it.
+        explains: the causes that it accounts for.
+        kinds: the kinds of facts that its conditions name.
+    """
+
+    path: Path
+    heading: Heading
+    explains: tuple[str, ...]
+    kinds: tuple[str, ...]
+
+
+@functools.cache
+def shipped_rules() -> tuple[Entry, ...]:
+    """All shipped rules, in the order of `rule_files`.
+
+    Raises:
+        RuleError: a file is wrong.
+    """
+    made_of = [*stamps(rules_dir(), ".toml"), *stamps(Path(__file__).parent, ".py")]
+    return kept("rules", made_of, lambda: tuple(map(_entry, rule_files())), _pack, _unpack)
+
+
+def load_rules_about(kinds: frozenset[str]) -> tuple[Rule, ...]:
+    """Loads those of the shipped rules that can fire on facts of these kinds: ten of hundreds, and as much faster.
+
+    Raises:
+        RuleError: a file is wrong.
+    """
+    return tuple(load_rule(entry.path) for entry in shipped_rules() if not kinds.isdisjoint(entry.kinds))
+
+
+def load_rules_naming(cause: str) -> tuple[Rule, ...]:
+    """Loads the shipped rules that name a cause.
+
+    Raises:
+        RuleError: a file is wrong.
+    """
+    return tuple(load_rule(entry.path) for entry in shipped_rules() if entry.heading.cause == cause)
+
+
+def list_rules(extra_dirs: Iterable[str | Path] = (), family: str = "") -> list[Heading]:
+    """What a list of rules shows: of those shipped, and of those in the user's folders.
+
+    Raises:
+        RuleError: a file is wrong.
+    """
+    own = rule_files(extra_dirs, family, shipped=False)
+    headings = [entry.heading for entry in shipped_rules() if family in ("", entry.heading.family)]
+    return [*headings, *(read_head(path)[0] for path in own)]
+
+
+def _entry(path: Path) -> Entry:
+    return Entry(path, *read_head(path), fact_kinds_named(path))
+
+
+def _pack(entries: Sequence[Entry]) -> object:
+    folder = rules_dir()
+    return [
+        [str(entry.path.relative_to(folder)), dataclasses.astuple(entry.heading), entry.explains, entry.kinds]
+        for entry in entries
+    ]
+
+
+def _unpack(packed: Any) -> tuple[Entry, ...]:  # noqa: ANN401 - what was in the file
+    folder = rules_dir()
+    return tuple(
+        Entry(folder / path, Heading(*heading), tuple(explains), tuple(kinds))
+        for path, heading, explains, kinds in packed
+    )
