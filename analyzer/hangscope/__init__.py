@@ -17,17 +17,18 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from hangscope.api import attach, explain
-    from hangscope.notebook import Job, Report, analyze, load
+    from hangscope.notebook import Job, Report, analyze, diff, load
 
 __version__ = "0.1.0"
 
-__all__ = ["Job", "Report", "__version__", "analyze", "attach", "explain", "load"]
+__all__ = ["Job", "Report", "__version__", "analyze", "attach", "diff", "explain", "load"]
 
 _HOMES = {
     "Job": "notebook",
     "Report": "notebook",
     "analyze": "notebook",
     "attach": "api",
+    "diff": "notebook",
     "explain": "api",
     "load": "notebook",
 }

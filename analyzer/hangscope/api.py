@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from hangscope.diagnose.verdict import Diagnosis
     from hangscope.live.capture import Say
     from hangscope.model import AttemptResult, Fact, Finding, History, Report, SourceRecord
+    from hangscope.model.difference import CallsCompared, JobDifference
     from hangscope.parse.executors import Executor
     from hangscope.parse.source import ParsedSource
     from hangscope.sources.around import Around
@@ -28,6 +29,7 @@ __all__ = [
     "attach",
     "diagnose",
     "diagnose_attempts",
+    "diff",
     "explain",
     "history_of",
     "load",
@@ -280,6 +282,50 @@ def _report(job: Job, rules: Sequence[str | Path], history: int) -> Report:
     attempts = diagnose_attempts(job, rules)
     stuck = dataclasses.replace(job, stuck=stuck_calls(job, facts))
     return build_report(stuck, diagnosis, compare(job), attempts, history_of(job, history))
+
+
+def diff(
+    good: Reading, bad: Reading, names: tuple[str, str] = ("good", "bad"), rules: Sequence[str | Path] = ()
+) -> JobDifference:
+    """What two jobs differ in: versions, settings, shape, network, and the first call at which they part.
+
+    Args:
+        good: a job that ran well, as `read_job` gives it.
+        bad: one that did not.
+        names: what to call them.
+        rules: folders of further rules, for the verdicts.
+
+    Raises:
+        RuleError: when a rule of one of the folders is wrong.
+    """
+    import hangscope
+    from hangscope.facts.job_differences import compare_jobs
+    from hangscope.model.difference import JobDifference, JobSide
+
+    def side(name: str, reading: Reading) -> JobSide:
+        report = report_on(reading, rules)
+        return JobSide(name, report.job, report.verdict)
+
+    differences, equal = compare_jobs(good.job, bad.job)
+    return JobDifference(
+        hangscope.__version__,
+        side(names[0], good),
+        side(names[1], bad),
+        differences,
+        equal,
+        _compare_calls(good.job, bad.job),
+    )
+
+
+def _compare_calls(good: Job, bad: Job) -> CallsCompared:
+    from hangscope.model.difference import CallsCompared
+
+    if not all(len(job.calls) or job.recordings.tracks for job in (good, bad)):
+        return CallsCompared()
+    # numpy takes longer to import than much of an analysis without calls
+    from hangscope.align.call_differences import compare_calls
+
+    return compare_calls(good, bad)
 
 
 def history_of(job: Job, calls: int) -> History | None:

@@ -56,6 +56,17 @@ def open_book(job: Job) -> CallBook | None:
     return book if book.groups or book.movers else None
 
 
+def books_of(job: Job) -> dict[str, CallBook]:
+    """Every book of calls that a job has, by source; the one that `open_book` gives comes first."""
+    first = open_book(job)
+    books = {} if first is None else {first.source: first}
+    if "calls" not in books and len(job.calls):
+        books["calls"] = open_printed(job.calls, job.groups, job.stuck, job.turned)
+    if "recorder" not in books and job.recordings.tracks and not job.recordings.off:
+        books["recorder"] = open_recorded(job.recordings, _shifts_s(job))
+    return {source: book for source, book in books.items() if book.groups}
+
+
 def _shifts_s(job: Job) -> dict[int, float]:
     """Rank -> seconds that bring its clock to that of the others; recorders write no local times."""
     found = {}

@@ -40,6 +40,11 @@ def add_output_arguments(parser: argparse.ArgumentParser) -> None:
     amount = parser.add_mutually_exclusive_group()
     amount.add_argument("-q", "--quiet", action="store_true", help="only the verdict, on one line (text)")
     amount.add_argument("-v", "--verbose", action="store_true", help="every finding, line of evidence and rank (text)")
+    add_page_arguments(parser)
+
+
+def add_page_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare those that every page has."""
     parser.add_argument(
         "--rules",
         type=Path,
@@ -116,7 +121,7 @@ def open_output(args: argparse.Namespace) -> Output:
         folder=args.out,
         history=history_wanted(formats),
         page=formats[0] if args.out is None else load_format("text"),
-        options=_render_options(args),
+        options=render_options(args),
         file_options=RenderOptions(width=args.width or PAGE_WIDTH, verbose=args.verbose),
     )
 
@@ -130,7 +135,7 @@ def _formats(text: str) -> list[str]:
     return names
 
 
-def _render_options(args: argparse.Namespace) -> RenderOptions:
+def render_options(args: argparse.Namespace) -> RenderOptions:
     """What the user asked for, and what the terminal can show."""
     return RenderOptions(
         width=args.width or terminal_width(),

@@ -3,8 +3,9 @@
 Everything here is also an attribute of `hangscope`: ``import hangscope as hs; job = hs.load("logs/")``.
 """
 
-from hangscope.notebook.functions import analyze, load
+from hangscope.notebook.difference import Difference
+from hangscope.notebook.functions import analyze, diff, load
 from hangscope.notebook.job import Job, Selection
 from hangscope.notebook.report import Report
 
-__all__ = ["Job", "Report", "Selection", "analyze", "load"]
+__all__ = ["Difference", "Job", "Report", "Selection", "analyze", "diff", "load"]

@@ -1,4 +1,4 @@
-"""The ways into a notebook: read a job, or read it and say at once why it is stuck."""
+"""The ways into a notebook: read a job, read it and say at once why it is stuck, compare two."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hangscope import api
+from hangscope.notebook.difference import Difference
 from hangscope.notebook.job import Job
 from hangscope.notebook.report import Report
 
@@ -28,7 +29,7 @@ def load(*paths: str | Path, jobs: int | None = None, scheduler: str | None = No
     Raises:
         InputError: when nothing is there to read, attach saw several jobs in it, or a URL or scheduler is out of reach.
     """
-    return Job(api.read_job(*paths, jobs=jobs, scheduler=scheduler))
+    return Job(api.read_job(*paths, jobs=jobs, scheduler=scheduler), " ".join(map(str, paths)))
 
 
 def analyze(
@@ -54,3 +55,19 @@ def analyze(
     if tables is None:
         return load(*paths, jobs=jobs, scheduler=scheduler).analyze(rules)
     return Report.of(api.analyze(*paths, jobs=jobs, rules=rules, tables=tables, scheduler=scheduler, history=_CALLS))
+
+
+def diff(good: Job | str | Path, bad: Job | str | Path, rules: Sequence[str | Path] = ()) -> Difference:
+    """What two jobs differ in: versions, settings, topology, transports, and the first call at which they part.
+
+    Args:
+        good: a job that ran well: as `load` gives it, or a path as for `load`.
+        bad: one that did not.
+        rules: folders of further rules, for the verdicts of both.
+
+    Raises:
+        InputError: as for `load`.
+        RuleError: when a rule of one of the folders is wrong.
+    """
+    one, other = (job if isinstance(job, Job) else load(job) for job in (good, bad))
+    return one.diff(other, rules)

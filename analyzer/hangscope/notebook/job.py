@@ -14,6 +14,7 @@ from hangscope import api
 from hangscope.align.timeline import COLUMNS, build_timeline
 from hangscope.errors import UnknownNameError
 from hangscope.notebook.choice import Choice, Moment, Names, Ranks, named, parse_moment, parse_names, parse_ranks
+from hangscope.notebook.difference import Difference
 from hangscope.notebook.report import Report
 from hangscope.notebook.tables import JobTables, columns_words
 from hangscope.ranges import fold_numbers
@@ -124,12 +125,14 @@ class Job(Selection):
     `select` gives a part of the job by rank, host, group and time, and `analyze` says why it is stuck.
 
     Attributes:
+        name: the paths it was read from.
         aligned: the job as hangscope's own layers see it (`hangscope.align.job.Job`).
     """
 
-    def __init__(self, reading: api.Reading) -> None:
+    def __init__(self, reading: api.Reading, name: str = "") -> None:
         super().__init__(reading.job, ())
         self._reading = reading
+        self.name = name
         self.aligned = reading.job
 
     @property
@@ -173,6 +176,19 @@ class Job(Selection):
             RuleError: when a rule of one of the folders is wrong.
         """
         return Report.of(api.report_on(self._reading, rules), partial(api.history_of, self.aligned))
+
+    def diff(self, bad: Job, rules: Sequence[str | Path] = ()) -> Difference:
+        """What this job, which ran well, and one that did not differ in.
+
+        Args:
+            bad: the other job.
+            rules: folders of further rules, for the verdicts of both.
+
+        Raises:
+            RuleError: when a rule of one of the folders is wrong.
+        """
+        names = (self.name or "good", bad.name or "bad")
+        return Difference.of(api.diff(self._reading, bad._reading, names, rules))
 
     def __repr__(self) -> str:
         return job_words(self.aligned)

@@ -104,7 +104,12 @@ class Report(model.Report):
 
 def _format_of(target: Path) -> str:
     """The format whose files end like this one."""
-    endings = {Path(load_format(name).FILE).suffix: name for name in format_names()}
+    endings: dict[str, str] = {}
+    for name in format_names():
+        ending = Path(load_format(name).FILE).suffix
+        # of several formats with one ending it is the one named like it
+        if ending == f".{name}" or ending not in endings:
+            endings[ending] = name
     if target.suffix.lower() not in endings:
         known = ", ".join(sorted(endings))
         raise UsageError(f"the ending of {target.name!r} tells no format", f"Known are {known}; or give format=.")

@@ -32,7 +32,9 @@ _STEPS = 3
 _ROWS = 12
 _LINES, _OPEN = 8, 2
 _LONGEST = 400
-_EDGES = {FAULT: "#d55e00", GOOD: "#009e73"}
+RED, BLUE = "#d55e00", "#0072b2"
+"""Colours that are told apart by the colour-blind, on light and on dark pages."""
+_EDGES = {FAULT: RED, GOOD: "#009e73"}
 _UNSURE_EDGE = "#e69f00"
 _CELL = (
     "display:inline-block;width:1.5em;line-height:1.5em;margin:0 2px 2px 0;text-align:center;color:#000;"
@@ -49,9 +51,9 @@ def report_card(report: Report) -> str:
     edge = _EDGES.get(tone(verdict), _UNSURE_EDGE)
     warned = f"; {count_words(len(report.warnings), 'warning')}" if report.warnings else ""
     parts = [
-        f'<div style="font-size:85%;letter-spacing:.05em">{_text(headline(verdict))}</div>',
-        f'<div style="font-size:120%;font-weight:bold">{_text(verdict.title)}</div>',
-        f"<div><code>{_text(verdict.cause)}</code>, confidence {_text(confidence_words(verdict))}{warned}</div>",
+        f'<div style="font-size:85%;letter-spacing:.05em">{text(headline(verdict))}</div>',
+        f'<div style="font-size:120%;font-weight:bold">{text(verdict.title)}</div>',
+        f"<div><code>{text(verdict.cause)}</code>, confidence {text(confidence_words(verdict))}{warned}</div>",
         rows_of(
             [
                 ("Who", who_lines(report)),
@@ -96,10 +98,8 @@ def framed(parts: Iterable[str], edge: str) -> str:
 
 def rows_of(rows: Iterable[tuple[str, list[str]]]) -> str:
     """Labels and what they say, each text escaped; those that say nothing are left out."""
-    return _table(
-        f'<th style="{_PLAIN}">{_text(label)}</th>{_data("<br>".join(map(_text, said)))}'
-        for label, said in rows
-        if said
+    return table(
+        f'<th style="{_PLAIN}">{text(label)}</th>{data("<br>".join(map(text, said)))}' for label, said in rows if said
     )
 
 
@@ -109,9 +109,9 @@ def _steps(report: Report) -> str:
     items = []
     for step in report.next_steps[:_STEPS]:
         command = f'<pre style="{_PRE}">{_block(step.command)}</pre>' if step.command else ""
-        items.append(f"<li>{_text(step.text)}{command}</li>")
+        items.append(f"<li>{text(step.text)}{command}</li>")
     listed = f'<ol style="margin:2px 0 6px;padding-left:2em">{"".join(items)}</ol>'
-    return f"<b>{_text(steps_title(report.verdict))}</b>{listed}"
+    return f"<b>{text(steps_title(report.verdict))}</b>{listed}"
 
 
 def _grid(report: Report) -> str:
@@ -119,10 +119,10 @@ def _grid(report: Report) -> str:
     if not any(state.state != "unknown" or state.host or state.where for state in report.ranks):
         return ""
     rows = put_alike_together(lay_out(report.ranks, report.verdict.ranks))
-    made = _table(
-        _data("".join(map(_cell, row.rows[0].cells)), "white-space:nowrap")
-        + _data(_text(_hosts(row)))
-        + _data(_text(rank_words(row.ranks, most=40)))
+    made = table(
+        data("".join(map(_cell, row.rows[0].cells)), "white-space:nowrap")
+        + data(text(_hosts(row)))
+        + data(text(rank_words(row.ranks, most=40)))
         for row in rows[:_ROWS]
     )
     legend = ", ".join(
@@ -131,16 +131,22 @@ def _grid(report: Report) -> str:
     more = f"; {len(rows) - _ROWS} more rows are not shown" if len(rows) > _ROWS else ""
     hosts = {state.host for state in report.ranks if state.host}
     about = count_words(len(report.ranks), "rank") + (f", {count_words(len(hosts), 'host')}" if hosts else "")
-    return f"<b>Where the ranks are</b> ({about}; {_text(legend)}{more}){made}"
+    return f"<b>Where the ranks are</b> ({about}; {text(legend)}{more}){made}"
 
 
-def _table(rows: Iterable[str]) -> str:
+def head(label: str) -> str:
+    """A cell that heads a row or a column."""
+    return f'<th style="{_PLAIN}">{text(label)}</th>'
+
+
+def table(rows: Iterable[str]) -> str:
     """Rows of cells that are HTML already."""
     made = "".join(f'<tr style="background:none">{row}</tr>' for row in rows)
     return f'<table style="{_TABLE}"><tbody>{made}</tbody></table>' if made else ""
 
 
-def _data(html: str, style: str = "") -> str:
+def data(html: str, style: str = "") -> str:
+    """A cell that holds HTML."""
     return f'<td style="{_PLAIN};{style}">{html}</td>'
 
 
@@ -148,11 +154,11 @@ def _cell(cell: GridCell | None) -> str:
     if cell is None:
         return f'<span style="{_CELL.format(fill="none", outline="none")}">&nbsp;</span>'
     style = state_style(cell.state.state)
-    outline = f"2px solid {_EDGES[FAULT]}" if cell.at_fault else "none"
+    outline = f"2px solid {RED}" if cell.at_fault else "none"
     about = f"rank {cell.state.rank}: {cell.state.state}" + (", at fault" if cell.at_fault else "")
     about += f", {cell.state.where}" if cell.state.where else ""
     glyph = f"<b>{style.glyph}</b>" if cell.at_fault else style.glyph
-    return f'<span title="{_text(about)}" style="{_CELL.format(fill=style.light, outline=outline)}">{glyph}</span>'
+    return f'<span title="{text(about)}" style="{_CELL.format(fill=style.light, outline=outline)}">{glyph}</span>'
 
 
 def _hosts(rows: AlikeRows) -> str:
@@ -162,8 +168,7 @@ def _hosts(rows: AlikeRows) -> str:
 
 def _proof(report: Report) -> str:
     shown = [
-        f"<div><code>{_text(_place(item))}</code> {_text(item.why)}</div>"
-        f'<pre style="{_PRE}">{escape(_line(item))}</pre>'
+        f'<div><code>{text(_place(item))}</code> {text(item.why)}</div><pre style="{_PRE}">{escape(_line(item))}</pre>'
         for item in report.verdict.evidence[:_LINES]
     ]
     if not shown:
@@ -172,8 +177,8 @@ def _proof(report: Report) -> str:
     left = len(report.verdict.evidence) - _OPEN
     more = f"<details><summary>{count_words(left, 'more line')}</summary>{behind}</details>" if behind else ""
     about = job_words(report.job)
-    return f"<b>{_text(proof_word(report.verdict))}</b>{''.join(shown[:_OPEN])}{more}" + (
-        f'<div style="font-size:85%">{_text(about)}</div>' if about else ""
+    return f"<b>{text(proof_word(report.verdict))}</b>{''.join(shown[:_OPEN])}{more}" + (
+        f'<div style="font-size:85%">{text(about)}</div>' if about else ""
     )
 
 
@@ -186,8 +191,9 @@ def _line(evidence: Evidence) -> str:
     return shorten_middle(one_line(evidence.text), _LONGEST, " … ")
 
 
-def _text(text: str) -> str:
-    return escape(one_line(" ".join(text.split())))
+def text(words: str) -> str:
+    """Words from anywhere, escaped, on one line."""
+    return escape(one_line(" ".join(words.split())))
 
 
 def _block(text: str) -> str:
@@ -198,8 +204,8 @@ def _wrapped(label: str, said: Iterable[str], *, indent: int | None = None) -> l
     """The label before the first line, and the others under it, or by so much further in."""
     blank = " " * (len(label) if indent is None else indent)
     lines: list[str] = []
-    for text in said:
+    for words in said:
         first = blank if lines else label
-        prose = one_line(" ".join(text.split()))
+        prose = one_line(" ".join(words.split()))
         lines += textwrap.wrap(prose, _WIDTH, initial_indent=first, subsequent_indent=blank, break_on_hyphens=False)
     return lines

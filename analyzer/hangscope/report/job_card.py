@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from hangscope.align.job import Job
-from hangscope.report.card import framed, rows_of
+from hangscope.report.card import BLUE, framed, rows_of
 from hangscope.report.spans import count_words, fold_hosts, fold_numbers, size_words
 from hangscope.report.times import iso_time
 
-_EDGE = "#0072b2"
 _WARNINGS = 5
 _ERRORS = 5
 
 
 def job_card(job: Job) -> str:
     """The job as a piece of HTML."""
-    return framed([rows_of(_rows(job))], _EDGE)
+    return framed([rows_of(_rows(job))], BLUE)
 
 
 def job_words(job: Job) -> str:

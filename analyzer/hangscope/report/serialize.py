@@ -35,9 +35,9 @@ def to_dict(report: Report) -> Plain:
     return {
         "schema_version": report.schema_version,
         "hangscope_version": report.hangscope_version,
-        "job": _job(report.job),
-        "verdict": _finding(report.verdict),
-        "findings": [_finding(finding) for finding in report.findings],
+        "job": plain_job(report.job),
+        "verdict": plain_finding(report.verdict),
+        "findings": [plain_finding(finding) for finding in report.findings],
         "collectives": [_collective(state) for state in report.collectives],
         "ranks": [_rank(state) for state in report.ranks],
         "stacks": [_stack(state) for state in report.stacks],
@@ -51,7 +51,8 @@ def to_dict(report: Report) -> Plain:
     }
 
 
-def _job(job: JobInfo) -> Plain:
+def plain_job(job: JobInfo) -> Plain:
+    """The key ``job``."""
     return {
         "world_size": job.world_size,
         "ranks_seen": list(job.ranks_seen),
@@ -77,7 +78,8 @@ def _inferred(version: InferredVersion) -> Plain:
     }
 
 
-def _finding(finding: Finding) -> Plain:
+def plain_finding(finding: Finding) -> Plain:
+    """An entry of ``findings``."""
     return {
         "cause": finding.cause,
         "role": str(finding.role),
@@ -194,11 +196,11 @@ def _comparison(comparison: Comparison) -> Plain:
         "aspect": printable(comparison.aspect),
         "must_agree": comparison.must_agree,
         "differs": comparison.differs,
-        "values": [_compared(value) for value in comparison.values],
+        "values": [plain_value(value) for value in comparison.values],
     }
 
 
-def _compared(value: ComparedValue) -> Plain:
+def plain_value(value: ComparedValue) -> Plain:
     """Ranks and hosts as ranges: a thousand of them have the same value in most respects."""
     return {
         "value": printable(value.text),

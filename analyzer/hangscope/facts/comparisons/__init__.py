@@ -1,7 +1,7 @@
 """Comparisons: what the ranks or hosts of a job have in one respect, line by line; one module a topic.
 
 Every module of this package that has ``TOPIC`` and ``compare(job)`` is found by being there. ``compare`` yields a
-comparison for each aspect of which at least two processes or hosts say something, those that agree included.
+comparison for each aspect of which processes or hosts say something, those that agree included.
 """
 
 from __future__ import annotations
@@ -16,6 +16,9 @@ from hangscope.model import Comparison
 
 log = logging.getLogger(__name__)
 
+_FEWEST = 2
+"""One process alone has nothing to be compared with, but in another job."""
+
 
 def comparison_modules() -> tuple[ModuleType, ...]:
     """The modules that compare, in the order in which reports show them."""
@@ -24,12 +27,17 @@ def comparison_modules() -> tuple[ModuleType, ...]:
     return tuple(sorted((m for m in modules if hasattr(m, "TOPIC")), key=lambda m: (m.ORDER, m.TOPIC)))
 
 
-def compare(job: Job) -> tuple[Comparison, ...]:
-    """All comparisons of a job, topic by topic. A module that fails costs its own only, and says so in the log."""
+def compare(job: Job, fewest: int = _FEWEST) -> tuple[Comparison, ...]:
+    """All comparisons of a job, topic by topic. A module that fails costs its own only, and says so in the log.
+
+    Args:
+        job: the job.
+        fewest: aspects of which fewer processes or hosts say anything are left out.
+    """
     found: list[Comparison] = []
     for module in comparison_modules():
         try:
-            found.extend(module.compare(job))
+            found.extend(one for one in module.compare(job) if sum(value.count for value in one.values) >= fewest)
         except Exception as error:
             name = f"{type(error).__name__}: {error}"
             log.error("a part of the analysis failed (%s: %s); its comparisons are missing", module.__name__, name)  # noqa: TRY400 (no trace for users)

@@ -11,9 +11,6 @@ from hangscope.align.process import Process
 from hangscope.facts.collect import evidence_of
 from hangscope.model import ComparedValue, Comparison, Event, Evidence
 
-FEWEST = 2
-"""One process alone has nothing to be compared with."""
-
 
 @dataclass(frozen=True, slots=True)
 class Said:
@@ -73,7 +70,7 @@ class Holders:
 
 
 def compared(topic: str, aspect: str, said: Iterable[Said], *, must_agree: bool) -> Comparison | None:
-    """The comparison of what was said; None when fewer than two say anything.
+    """The comparison of what was said; None when nobody says anything.
 
     Args:
         topic: as in `Comparison.topic`.
@@ -84,7 +81,7 @@ def compared(topic: str, aspect: str, said: Iterable[Said], *, must_agree: bool)
     by_text: dict[str, list[Said]] = defaultdict(list)
     for one in said:
         by_text[one.text].append(one)
-    if sum(len(holders) for holders in by_text.values()) < FEWEST:
+    if not by_text:
         return None
     values = [_value(text, holders) for text, holders in by_text.items()]
     return Comparison(topic, aspect, must_agree, tuple(sorted(values, key=_standing)))

@@ -1,0 +1,42 @@
+"""Compare a good and a bad job: versions, settings, topology, transports, and the first call at which they part."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+
+from hangscope.cli._output import add_page_arguments, positive, render_options
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.epilog = (
+        "exit status: 0 when it ran, whatever differs; with --exit-code 1 when anything differs; "
+        "2 when nothing could be compared or the usage was wrong"
+    )
+    parser.add_argument("good", metavar="GOOD", help="folder, file, archive or glob of a job that ran well")
+    parser.add_argument("bad", metavar="BAD", help="the same of a job that did not")
+    parser.add_argument("--format", choices=("text", "json"), default="text", help="form of the output (default: text)")
+    parser.add_argument("--exit-code", action="store_true", help="exit with 1 when anything differs")
+    amount = parser.add_mutually_exclusive_group()
+    amount.add_argument("-q", "--quiet", action="store_true", help="one line (text)")
+    amount.add_argument("-v", "--verbose", action="store_true", help="every difference and value (text)")
+    add_page_arguments(parser)
+    parser.add_argument("--jobs", type=positive, metavar="N", help="processes to read with (default: one a CPU core)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Read both, compare, and say by the exit status what --exit-code asks for."""
+    from hangscope.api import diff, read_job
+    from hangscope.report.differences import differ, to_plain
+
+    good, bad = (read_job(path, jobs=args.jobs) for path in (args.good, args.bad))
+    difference = diff(good, bad, (args.good, args.bad), rules=tuple(args.rules))
+    if args.format == "json":
+        print(json.dumps(to_plain(difference), indent=2, ensure_ascii=sys.stdout.encoding.lower() != "utf-8"))
+    else:
+        from hangscope.report.terminal.difference import render_difference
+
+        sys.stdout.write(render_difference(difference, render_options(args)))
+    return 1 if args.exit_code and differ(difference) else 0
