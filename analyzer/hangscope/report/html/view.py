@@ -19,13 +19,14 @@ from hangscope.model import (
     StackState,
     StoryStep,
 )
+from hangscope.model.grid import lay_out
 from hangscope.model.states import state_style
 from hangscope.report import answers
 from hangscope.report.comparisons import differing, lone_lines, properties
 from hangscope.report.html.excerpts import Excerpt, Excerpts, other_evidence
 from hangscope.report.html.tree import fold_tree
 from hangscope.report.printable import one_line, shorten_middle
-from hangscope.report.spans import count_words, fold_hosts, size_words
+from hangscope.report.spans import count_words, fold_hosts, rank_words, size_words
 from hangscope.report.stack_words import AT_REST, change_words, doing_words, members_words, own_frame
 from hangscope.report.story import says_nothing
 from hangscope.report.times import duration_words, seconds_between, split_time
@@ -34,6 +35,9 @@ Context = dict[str, object]
 
 _FURTHER_LINES = 400
 _SHORT = 240
+_NUMBERS = 100
+_SIDE_BY_SIDE = 16
+"""So many rows of the grid at most stand beside the table of states; more of them get the page's width."""
 
 _PARAGRAPH = expression(r"\n\s*\n")
 _LINE_END = expression(r"[ ]*\n(?=\S)(?![-*] |\d+[.)] )")
@@ -47,17 +51,18 @@ class Place:
     glyph: str
     where: str
     ranks: tuple[int, ...]
+    numbers: str
 
 
 @dataclass(frozen=True, slots=True)
 class StuckRow:
-    """One line of a stuck call: what these ranks did."""
+    """One line of a stuck call: how many ranks did what, and which."""
 
     word: str
     wrong: bool
-    ranks: tuple[int, ...]
-    what: str
     count: int
+    numbers: str
+    what: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +103,8 @@ def describe(report: Report) -> Context:
         "others": others,
         "further_lines": excerpts.new(islice(other_evidence(report), _FURTHER_LINES)),
         "places": _places(report),
+        "some_where": any(state.where for state in report.ranks),
+        "many_hosts": len(lay_out(report.ranks).rows) > _SIDE_BY_SIDE,
         "ranks_about": _ranks_about(report),
         "story": _story(report),
         "story_day": _story_day(report),
@@ -134,18 +141,25 @@ def members(state: CollectiveState) -> set[int]:
 
 def stuck_rows(state: CollectiveState) -> list[StuckRow]:
     """Who came, who did not, who called something else, and of whom nothing is known."""
-    rows = [
-        StuckRow("arrived", False, state.arrived, "", len(state.arrived)),  # noqa: FBT003  (a row of a table)
-        StuckRow("missing", True, state.missing, "", len(state.missing)),  # noqa: FBT003  (as above)
-    ]
     calls: dict[str, list[int]] = defaultdict(list)
     for rank in sorted(state.differing):
         calls[one_line(state.differing[rank])].append(rank)
-    rows += [StuckRow("differing", True, tuple(ranks), f"called {call}", len(ranks)) for call, ranks in calls.items()]  # noqa: FBT003
-    traced = len(members(state))
-    if state.group_size is not None and traced < state.group_size:
-        rows.append(StuckRow("unknown", False, (), "no line tells", state.group_size - traced))  # noqa: FBT003
-    return [row for row in rows if row.count]
+    rows = [
+        StuckRow(word, word != "arrived", len(ranks), _numbers(ranks), what)
+        for word, ranks, what in (
+            ("arrived", state.arrived, ""),
+            ("missing", state.missing, ""),
+            *(("differing", tuple(ranks), f"called {call}") for call, ranks in calls.items()),
+        )
+        if ranks
+    ]
+    left = (state.group_size or 0) - len(members(state))
+    return [*rows, StuckRow("unknown", wrong=False, count=left, numbers="", what="no line tells")] if left > 0 else rows
+
+
+def _numbers(ranks: Iterable[int]) -> str:
+    """``0-3,6``, shortened when there are too many to read."""
+    return rank_words(ranks, most=_NUMBERS).partition(" ")[2]
 
 
 def glyph(state: str) -> str:
@@ -209,7 +223,16 @@ def _places(report: Report) -> list[Place]:
     for state in report.ranks:
         together[state.state, one_line(state.where or "")].append(state.rank)
     rows = sorted(together.items(), key=lambda item: (state_style(item[0][0]).severity, -len(item[1]), item[0]))
-    return [Place(name, state_style(name).glyph, where, tuple(sorted(ranks))) for (name, where), ranks in rows]
+    return [
+        Place(
+            name,
+            state_style(name).glyph,
+            where,
+            tuple(sorted(ranks)),
+            _numbers(ranks),
+        )
+        for (name, where), ranks in rows
+    ]
 
 
 def _story(report: Report) -> list[Step]:

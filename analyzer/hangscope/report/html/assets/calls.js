@@ -28,8 +28,10 @@ function callRows() {
       differing, ranks: new Set([...came, ...gone, ...other]), first: null, spread: null, last: null, wrong: true,
     });
   }
-  for (const one of data.transfers) rows.push(rowOfTransfer(one));
-  return rows;
+  const abouts = new Map([...data.stuck.map(([group, about]) => [group, about]), ...data.groups.map((group) => [group.name, group.about])]);
+  for (const one of data.transfers) rows.push(rowOfTransfer(one, abouts.get(one[0])));
+  // what is stuck comes first
+  return rows.sort((a, b) => Number(b.wrong) - Number(a.wrong));
 }
 
 const groupName = (name, about) => text(name) + (text(about) && text(about) !== text(name) ? ` (${text(about)})` : "");
@@ -51,10 +53,11 @@ function rowOfCall(group, members, [seq, op, size, where, states, differing, fir
   };
 }
 
-function rowOfTransfer([group, seq, op, rank, peer, size, where, state, started]) {
+function rowOfTransfer([group, seq, op, rank, peer, size, where, state, started], about) {
   return {
-    group: text(group), seq, op: `${text(op)} ${text(op) === "send" ? "to" : "from"} ${peer === null ? "unknown" : `rank ${peer}`}`,
-    size: text(size), where: text(where), of: null, state: CALL_WORDS[state], arrived: [rank], missing: [], differing: [],
+    group: about === undefined ? text(group) : groupName(group, about), seq, op: text(op), size: text(size), where: text(where),
+    of: null, state: CALL_WORDS[state], arrived: [rank], missing: [], differing: [],
+    pair: `rank ${rank} ${text(op) === "send" ? "to" : "from"} ${peer === null ? "unknown" : peer}`,
     ranks: new Set(peer === null ? [rank] : [rank, peer]), first: started, spread: null, last: null, wrong: state === WAITING,
   };
 }
@@ -81,8 +84,8 @@ function showCalls() {
     { head: "op", value: (row) => row.op, code: true },
     { head: "group", value: (row) => row.group },
     { head: "state", value: (row) => WORSE.indexOf(glyphOf(row.state)), cells: (row) => callMark(row.state) },
-    { head: "came", value: (row) => row.arrived.length, cells: (row) => grouped(row.arrived.length) + (row.of ? ` of ${grouped(row.of)}` : ""), figure: true },
-    { head: "who is wrong", value: (row) => row.missing.length + row.differing.length, cells: whoIsWrong },
+    { head: "came", value: (row) => row.arrived.length, cells: cameWords },
+    has((row) => whoIsWrong(row)) && { head: "missing or different", value: (row) => row.missing.length + row.differing.length || null, cells: whoIsWrong, long: true },
     has((row) => row.size) && { head: "size", value: (row) => row.size },
     has((row) => row.first !== null) && { head: "first came", value: (row) => row.first, cells: (row) => (row.first === null ? "" : clockOf(row.first)), figure: true },
     has((row) => row.spread !== null) && { head: "apart", value: (row) => row.spread, cells: (row) => (row.spread === null ? "" : `${durationOf(row.spread)}${row.last === null ? "" : `, rank ${row.last} last`}`) },
@@ -99,5 +102,6 @@ function showCalls() {
   box.hidden = false;
 }
 
-const contains = (row, value) => [row.seq, row.op, row.group, row.state, row.size, row.where, whoIsWrong(row)].join(" ").toLowerCase().includes(value);
+const cameWords = (row) => row.pair || grouped(row.arrived.length) + (row.of ? ` of ${grouped(row.of)}` : "");
+const contains = (row, value) => [row.seq, row.op, row.group, row.state, row.size, row.where, row.pair, whoIsWrong(row)].join(" ").toLowerCase().includes(value);
 const callMark = (word) => el("span", { class: "state", "data-call": word }, el("span", { class: "glyph", "aria-hidden": "true" }, glyphOf(word).trim() || "?"), word);

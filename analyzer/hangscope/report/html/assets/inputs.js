@@ -29,8 +29,8 @@ function showInputs() {
       { head: "lines", value: (row) => row.lines, cells: (row) => grouped(row.lines), figure: true },
       { head: "bytes", value: (row) => row.bytes, cells: (row) => grouped(row.bytes), figure: true },
       { head: "not understood", value: (row) => row.strange, cells: (row) => (row.strange ? grouped(row.strange) : ""), figure: true },
-      { head: "error", value: (row) => row.error },
-    ];
+      rows.some((row) => row.error) && { head: "error", value: (row) => row.error, long: true },
+    ].filter(Boolean);
     return new DataTable("All files", columns, rows, [{ label: "Text", size: 14, keep: (row, value) => `${row.file} ${row.kind} ${row.error}`.toLowerCase().includes(value.toLowerCase()) }]).element;
   });
 }

@@ -58,21 +58,13 @@ function gridCell(rank) {
   );
 }
 
-function gridRow([host, cells], columns) {
-  const name = text(host) || "host not known";
+function gridRow([host, cells]) {
+  const name = text(host) || rankWords(cells.filter((rank) => rank !== null));
   const row = el("div", { class: "hostrow", role: "row" }, el("span", { class: "hostname", role: "rowheader", title: name }, name));
   for (const rank of cells) {
-    row.append(el("span", { role: "gridcell", class: rank === null ? "nocell" : null }, rank === null ? null : gridCell(rank)));
+    row.append(el("span", { role: "gridcell" }, rank === null ? null : gridCell(rank)));
   }
   return row;
-}
-
-function legend() {
-  const present = data.stateOrder.map((word) =>
-    el("li", { title: (data.states[word] || data.states.unknown)[1] }, stateMark(word)),
-  );
-  const blamed = data.ranks.some((row) => row[7] === 1);
-  return el("ul", { class: "legend" }, present, blamed ? el("li", {}, el("span", { class: "state blamed" }, "ring: at fault")) : null);
 }
 
 // Arrow keys move between cells; one cell alone is in the order of Tab.
@@ -97,16 +89,21 @@ function moveInGrid(grid, key) {
 function showGrid() {
   const box = document.getElementById("grid");
   if (!box) return;
-  const [about, many] = [el("p", { class: "about", "aria-live": "polite" }), data.grid.rows.length > 24];
+  const about = el("p", { class: "about", "aria-live": "polite" });
   const grid = el(
     "div",
-    { class: many ? "grid many" : "grid", role: "grid", "aria-label": "Ranks by host and GPU" },
-    data.grid.rows.map((row) => gridRow(row, data.grid.columns)),
+    { class: "grid", role: "grid", "aria-label": "Ranks by host and GPU" },
+    data.grid.rows.map((row) => gridRow(row)),
   );
+  const longest = Math.max(...[...grid.querySelectorAll(".hostname")].map((name) => name.textContent.length));
+  grid.style.setProperty("--name", `${Math.min(longest, 18)}ch`);
+  grid.style.setProperty("--cells", data.grid.columns);
+  const blamed = data.ranks.some((row) => row[7] === 1);
+  const hint = `${blamed ? "Ringed: at fault. " : ""}Point at a rank to see what is known of it; choose it to see the page from its side.`;
   const tell = (rank) => about.replaceChildren(...tellOf(rank));
   const tellOf = (rank) => {
     const one = rank === null ? null : ranks.get(rank);
-    return one ? [el("strong", {}, `rank ${one.rank}`), ` ${wordsOf(one).slice(1).join(" \u00b7 ")}`] : ["Point at a rank, or choose one to see the rest of the page from its side."];
+    return one ? [el("strong", {}, `rank ${one.rank}`), ` ${wordsOf(one).slice(1).join(" \u00b7 ")}`] : [hint];
   };
   const cellOf = (event) => event.target.closest("[data-rank]");
   grid.addEventListener("pointerover", (event) => cellOf(event) && tell(Number(cellOf(event).dataset.rank)));
@@ -133,7 +130,7 @@ function showGrid() {
     tell(rank);
   });
   tell(null);
-  box.append(legend(), grid, about);
+  box.append(grid, about);
   box.hidden = false;
 }
 

@@ -1,8 +1,8 @@
 // Tables that sort by their heads and filter; rows are made when they come into view.
 
-const PAGE = 100;
+const PAGE = 40;
 
-// columns: {head, value(row) -> what is sorted by, cells(row) -> content or nothing for the value, figure: right-aligned}
+// columns: {head, value(row) -> what is sorted by, cells(row) -> content or nothing for the value, figure, code, long: how they are set}
 // filters: {label, options: [[value, words]] or nothing for a field of text, keep(row, value)}
 class DataTable {
   constructor(caption, columns, rows, filters = []) {
@@ -72,17 +72,18 @@ class DataTable {
 
   grow() {
     const at = this.body.childElementCount;
-    const rows = this.shown.slice(at, at + PAGE);
+    // each time as much as there is already: a thousand rows are a few clicks away
+    const rows = this.shown.slice(at, at + Math.max(PAGE, at));
     this.body.append(...rows.map((row) => this.row(row)));
     const left = this.shown.length - at - rows.length;
     this.more.hidden = left <= 0;
-    this.more.textContent = `Show ${grouped(Math.min(left, PAGE))} more of ${grouped(left)}`;
+    this.more.textContent = `Show ${grouped(Math.min(left, Math.max(PAGE, at + rows.length)))} more of ${grouped(left)}`;
   }
 
   row(row) {
     return el("tr", { class: row.wrong ? "wrong" : null }, this.columns.map((column, index) => {
       const content = column.cells ? column.cells(row) : column.value(row);
-      const attributes = { class: [column.figure && "figure", column.code && "code", column.numbers && "numbers"].filter(Boolean).join(" ") || null };
+      const attributes = { class: ["figure", "code", "long"].filter((name) => column[name]).join(" ") || null, title: column.code ? content : null };
       return index === 0 ? el("th", { scope: "row", ...attributes }, content) : el("td", attributes, content);
     }));
   }

@@ -47,7 +47,7 @@ function timelineTable(group, each) {
   rows.sort((a, b) => weight(group, a) - weight(group, b) || a[0] - b[0]);
   const heads = group.calls.map((call, at) =>
     el("th", { scope: "col", class: at === stop ? "stop" : null, title: [`${text(call[1])} ${call[0]}`, text(call[2]), text(call[3])].filter(Boolean).join(", ") },
-      el("span", { class: "upright" }, `${text(call[1])} `, el("span", { class: "quiet" }, String(call[0])))),
+      el("span", { class: "upright" }, el("span", { class: "quiet" }, String(call[0])), ` ${text(call[1])}`)),
   );
   const body = el("tbody");
   const more = el("button", { type: "button", class: "more" });
@@ -101,14 +101,14 @@ function showTimeline() {
   if (!box || !data.groups.length) return;
   const stuck = data.groups.filter((group) => frontier(group) >= 0);
   const rest = data.groups.filter((group) => frontier(group) < 0);
-  const key = data.callStates.map(([glyph, word, meaning]) =>
-    el("li", { title: meaning }, el("span", { class: "state", "data-call": word }, el("span", { class: "glyph", "aria-hidden": "true" }, glyph.trim() || "\u00a0"), word)));
+  const present = new Set(data.groups.flatMap((group) => group.calls.flatMap((call) => [...new Set(call[4])])));
+  const key = data.callStates.filter(([glyph]) => present.has(glyph) && glyph !== UNKNOWN).map(([glyph, word, meaning]) =>
+    el("li", { title: meaning }, el("span", { class: "state", "data-call": word }, el("span", { class: "glyph", "aria-hidden": "true" }, glyph), word)));
   box.append(el("h3", {}, "Timeline ", el("span", { class: "quiet" }, "a column a call, the last one on the right")), el("ul", { class: "legend" }, key));
   stuck.forEach((group, at) => box.append(groupPart(group, at < 2)));
   if (rest.length) {
     const others = el("details", {}, el("summary", {}, stuck.length ? `${counted(rest.length, "group")} without a stuck call` : counted(rest.length, "group")));
     rest.forEach((group) => others.append(groupPart(group, false)));
-    others.open = !stuck.length && rest.length <= 8;
     box.append(others);
   }
   box.hidden = false;
