@@ -5,12 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hangscope.model import (
+    CallHistory,
+    CallState,
     CollectiveState,
     ComparedValue,
     Comparison,
     Consequence,
     Evidence,
     Finding,
+    GroupCounts,
+    GroupHistory,
+    History,
     JobInfo,
     Location,
     NextStep,
@@ -22,6 +27,7 @@ from hangscope.model import (
     StackNode,
     StackState,
     StoryStep,
+    Transfer,
 )
 
 _NOON = 1777636800.0  # 2026-05-01T12:00:00
@@ -556,6 +562,46 @@ def hostile() -> Report:
             Comparison("messages", nasty, False, (ComparedValue("printed", (), (nasty,), (), 1, evidence),)),
         ),
     )
+
+
+def with_calls() -> Report:
+    """Eight ranks; rank 5 left out the last all_reduce, and rank 2 called something else in its own group."""
+    done, wait, gone, differs = CallState.DONE, CallState.WAITING, CallState.MISSING, CallState.DIFFERS
+    everybody, pair = tuple(range(8)), (2, 3)
+
+    def calls(size: int, last: CallHistory) -> tuple[CallHistory, ...]:
+        before = [
+            CallHistory(
+                seq, "all_gather", f"{seq * 1024} float32", f"train.py:{200 + seq % 3} step", (done,) * size,
+                tuple(_NOON + seq + rank / 1000 for rank in range(size)),
+            )
+            for seq in range(last.seq - 11, last.seq)
+        ]  # fmt: skip
+        return (*before, last)
+
+    stuck = CallHistory(
+        1842, "all_reduce", "26214400 float32", "train.py:218 backward", (*(wait,) * 5, gone, wait, wait),
+        tuple(None if rank == 5 else _NOON + 1842 + rank for rank in everybody),
+    )  # fmt: skip
+    apart = CallHistory(
+        17, "broadcast", "64 int64", "", (differs, wait), (_NOON + 90, _NOON + 91), {2: "all_gather of 8 int64"}
+    )
+    history = History(
+        "recorder",
+        (
+            GroupHistory("0", "default_pg", 8, everybody, 1831, calls(8, stuck), stuck=1842),
+            GroupHistory("4", "tp", 2, pair, 6, calls(2, apart), stuck=17),
+            GroupHistory("3", "tp", 2, (0, 1), 0, calls(2, replace(apart, states=(done, done), differing={}))),
+        ),
+        (
+            Transfer(0, 1, "send", "pp", 7, "[32] float32", "pipe.py:9 forward", done, _NOON),
+            Transfer(1, 0, "recv", "pp", 8, "[32] float32", "pipe.py:12 forward", wait, _NOON + 1),
+        ),
+        counts=(GroupCounts("9", "dp", 4, (0, 2, 4, 6), (12, 12, 11, None)),),
+    )
+    report = out_of_memory()
+    group = replace(report.collectives[0], group="0", description="default_pg")
+    return replace(report, collectives=(group,), history=history)
 
 
 SAMPLES = {

@@ -13,12 +13,12 @@ import pytest
 import report_samples
 from hangscope.model import Report
 from hangscope.report.html.page import render_page
-from test_report_html import HOSTILE, hostile_report
+from test_report_html import HOSTILE, SAMPLES, hostile_report
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, Locator, Page
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
@@ -75,10 +75,11 @@ def test_answer_is_on_the_first_screen(show: Open) -> None:
         assert box is not None and box["y"] + box["height"] < 900
 
 
-@pytest.mark.parametrize("width", [400, 800, 1280, 1800])
-def test_no_width_needs_scrolling_sideways(show: Open, width: int) -> None:
-    for report in (report_samples.out_of_memory(), report_samples.missing_ranks(), hostile_report()):
-        page = show(report, width=width)
+@pytest.mark.parametrize("name", ["with-calls", "missing-ranks", "stuck-loader", "many-differences", "attacks"])
+def test_no_width_needs_scrolling_sideways(show: Open, name: str) -> None:
+    page = show(hostile_report() if name == "attacks" else SAMPLES[name]())
+    for width in (400, 640, 800, 1280, 1800):
+        page.set_viewport_size({"width": width, "height": 900})
         assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
@@ -129,9 +130,9 @@ def test_tables_sort_and_filter(show: Open) -> None:
     page = show(report_samples.missing_ranks())
     page.locator("#rank-table summary").click()
     page.locator("#rank-table tbody tr").first.wait_for()
-    assert _ranks(page) == [str(rank) for rank in range(100)]
+    assert _ranks(page) == [str(rank) for rank in range(40)]
     page.locator("#rank-table .more").click()
-    assert len(_ranks(page)) == 200
+    assert len(_ranks(page)) == 80
     head = page.locator("#rank-table thead th", has_text="state")
     head.locator("button").click()
     assert head.get_attribute("aria-sort") == "ascending" and _ranks(page)[0] == "504"
@@ -182,3 +183,102 @@ def test_skip_link_comes_first(show: Open) -> None:
     assert page.evaluate("document.activeElement.className") == "skip"
     page.keyboard.press("Enter")
     assert page.evaluate("document.activeElement.id") == "answer"
+
+
+def test_timeline_folds_ranks_that_stopped_alike(show: Open) -> None:
+    page = show(report_samples.with_calls())
+    group = page.locator("#timeline .group", has_text="default_pg")
+    rows = [row.split("\n")[0].split("\t")[0] for row in group.locator("tbody tr").all_inner_texts()]
+    assert rows == ["rank 5", "ranks 0-4,6,7 (7)"]
+    assert group.locator("thead .stop").inner_text().split() == ["1842", "all_reduce"]
+    assert group.locator('td[data-call="missing"]').count() == 1
+    assert group.locator('td[data-call="missing"]').get_attribute("title") == "rank 5: all_reduce 1842 missing"
+    assert "1,831 earlier calls not shown" in group.locator("summary").inner_text()
+    group.get_by_label("one row a rank").check()
+    assert group.locator("tbody tr").count() == 8
+    page.locator('[data-rank="3"]').click()
+    assert [row.inner_text().split()[1] for row in group.locator("tbody tr:visible").all()] == ["3"]
+
+
+def _calls(page: Page) -> list[list[str]]:
+    return [row.split("\t") for row in page.locator("#calls tbody tr").all_inner_texts()]
+
+
+def _filter(page: Page, label: str) -> Locator:
+    return page.locator(f"#calls label:has-text('{label}')").locator("input, select")
+
+
+def test_calls_filter_by_rank_group_state_and_text(show: Open) -> None:
+    page = show(report_samples.with_calls())
+    # what is stuck comes first
+    assert [row[0] for row in _calls(page)[:3]] == ["1842", "17", "8"]
+    assert page.locator("#calls .amount").inner_text() == "38 rows"
+    _filter(page, "State").select_option("wrong")
+    assert [row[0] for row in _calls(page)] == ["1842", "17", "8"]
+    assert "rank 5 missing" in " ".join(_calls(page)[0])
+    assert "rank 2 called all_gather of 8 int64" in " ".join(_calls(page)[1])
+    _filter(page, "Rank").fill("2")
+    assert [row[0] for row in _calls(page)] == ["1842", "17"]
+    _filter(page, "Group").select_option("4 (tp)")
+    assert [row[0] for row in _calls(page)] == ["17"]
+    _filter(page, "State").select_option("")
+    _filter(page, "Text").fill("train.py:202")
+    assert {row[-2] for row in _calls(page)} == {"train.py:202 step"}
+    assert page.locator("#calls .amount").inner_text() == "3 of 38 rows"
+
+
+def test_choosing_a_rank_filters_the_calls(show: Open) -> None:
+    page = show(report_samples.with_calls())
+    page.locator('[data-rank="1"]').click()
+    assert _filter(page, "Rank").input_value() == "1"
+    assert page.locator("#calls .amount").inner_text() == "26 of 38 rows"
+    page.get_by_role("button", name="Show all").click()
+    assert page.locator("#calls .amount").inner_text() == "38 rows"
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_texts_have_enough_contrast(show: Open, dark: bool) -> None:
+    """WCAG AA: 4.5 to 1 between every text and what is behind it."""
+    page = show(report_samples.with_calls(), dark=dark)
+    page.evaluate("for (const part of document.querySelectorAll('details')) part.open = true")
+    assert page.evaluate(CONTRASTS) == []
+
+
+def test_thousand_ranks_are_drawn_soon(show: Open) -> None:
+    page = show(report_samples.missing_ranks())
+    painted = page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
+    assert 0 < painted < 2_000
+    assert page.locator("#rank-table tbody tr").count() == 0  # what is closed is not drawn
+
+
+CONTRASTS = r"""() => {
+  const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+  const rgba = (color) => {
+    canvas.clearRect(0, 0, 1, 1);
+    canvas.fillStyle = color;
+    canvas.fillRect(0, 0, 1, 1);
+    const [r, g, b, a] = canvas.getImageData(0, 0, 1, 1).data;
+    return [r, g, b, a / 255];
+  };
+  const over = ([r, g, b, a], [x, y, z]) => [r * a + x * (1 - a), g * a + y * (1 - a), b * a + z * (1 - a), 1];
+  const light = ([r, g, b]) => {
+    const [x, y, z] = [r, g, b].map((c) => (c / 255 <= 0.04045 ? c / 255 / 12.92 : ((c / 255 + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * x + 0.7152 * y + 0.0722 * z;
+  };
+  const back = (element) => {
+    const layers = [];
+    for (let at = element; at; at = at.parentElement) layers.push(rgba(getComputedStyle(at).backgroundColor));
+    return layers.reverse().reduce((under, layer) => over(layer, under), [255, 255, 255, 1]);
+  };
+  const poor = new Set();
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+    const element = node.parentElement;
+    if (!node.data.trim() || !element.checkVisibility() || element.closest("script, .aside, .arrow")) continue;
+    const behind = back(element);
+    const [a, b] = [light(over(rgba(getComputedStyle(element).color), behind)), light(behind)].sort((x, y) => y - x);
+    const contrast = (a + 0.05) / (b + 0.05);
+    if (contrast < 4.5) poor.add(`${element.tagName} ${element.className}: ${node.data.trim()} ${contrast.toFixed(1)}`);
+  }
+  return [...poor].sort();
+}"""

@@ -10,12 +10,15 @@ import json
 from collections.abc import Iterable, Sequence
 
 from hangscope.model import CallHistory, CallState, CollectiveState, GroupHistory, Report, Transfer
-from hangscope.model.grid import lay_out
+from hangscope.model.grid import AlikeRows, lay_out, put_alike_together
 from hangscope.model.states import STATES, in_severity_order
 from hangscope.report.printable import one_line
-from hangscope.report.spans import fold_numbers
+from hangscope.report.spans import count_words, fold_hosts, fold_numbers, rank_words
 
 Json = dict[str, object]
+
+MOST_CELLS = 4_096
+"""Of more ranks, hosts that look alike are one row of the grid."""
 
 CALL_STATES = {
     CallState.MISSING: ("M", "the rank did not make the call"),
@@ -57,6 +60,7 @@ def build_island(report: Report) -> str:
         "callStates": [[glyph, state.value or "unknown", meaning] for state, (glyph, meaning) in CALL_STATES.items()],
         "stuck": [_stuck(state, strings) for state in report.collectives],
         "groups": [_group(group, strings) for group in report.history.groups] if report.history else [],
+        "groupsLeftOut": report.history.left_out if report.history else 0,
         "transfers": [_transfer(one, strings) for one in report.history.transfers] if report.history else [],
         "sources": [
             [one_line(s.file), s.kind, s.lines, s.bytes, s.unrecognized, one_line(s.error or "")]
@@ -86,15 +90,27 @@ def _ranks(report: Report, strings: _Strings) -> list[list[object]]:
 
 
 def _grid(report: Report, strings: _Strings) -> Json:
+    """The rows of the grid: label, a rank a cell, how many rows look like it and are not there."""
     grid = lay_out(report.ranks, report.verdict.ranks)
+    if len(report.ranks) <= MOST_CELLS:
+        rows = [(row.host or "", row, 0) for row in grid.rows]
+    else:
+        rows = [(_alike_words(alike), alike.rows[0], len(alike.rows) - 1) for alike in put_alike_together(grid)]
     return {
         "columns": grid.columns,
-        "byGpu": grid.by_gpu,
         "rows": [
-            [strings.number(row.host), [None if cell is None else cell.state.rank for cell in row.cells]]
-            for row in grid.rows
+            [strings.number(label), [None if cell is None else cell.state.rank for cell in row.cells], more]
+            for label, row, more in rows[:MOST_CELLS]
         ],
     }
+
+
+def _alike_words(alike: AlikeRows) -> str:
+    """``node[001-512] (512 hosts)``."""
+    if not alike.hosts:
+        return rank_words(alike.ranks, most=40)
+    names = fold_hosts(alike.hosts)
+    return f"{names} ({count_words(len(alike.hosts), 'host')})" if len(alike.hosts) > 1 else names
 
 
 def _stuck(state: CollectiveState, strings: _Strings) -> list[object]:
@@ -119,6 +135,8 @@ def _group(group: GroupHistory, strings: _Strings) -> Json:
         "size": group.size,
         "ranks": _span(group.ranks),
         "leftOut": group.left_out,
+        "beyond": group.beyond,
+        "stuck": group.stuck,
         "calls": [_call(call, strings) for call in group.calls],
     }
 

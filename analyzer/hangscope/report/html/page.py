@@ -19,7 +19,7 @@ from hangscope.model import Report
 from hangscope.model.states import STATES
 from hangscope.report import answers
 from hangscope.report.comparisons import who_has
-from hangscope.report.html import view
+from hangscope.report.html import standings, view
 from hangscope.report.html.excerpts import place_words
 from hangscope.report.html.island import build_island
 from hangscope.report.printable import printable
@@ -68,6 +68,7 @@ def _environment() -> jinja2.Environment:
         "answers": answers,
         "count": count_words,
         "ranks_in_words": rank_words,
+        "standings": standings,
         "view": view,
         "who_has": who_has,
     }

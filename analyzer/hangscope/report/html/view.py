@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -10,7 +9,6 @@ from itertools import islice
 from hangscope.diagnose.catalogue import INSUFFICIENT_EVIDENCE, NO_FAULT_FOUND
 from hangscope.expressions import expression
 from hangscope.model import (
-    CollectiveState,
     ComparedValue,
     Comparison,
     Finding,
@@ -24,9 +22,10 @@ from hangscope.model.states import state_style
 from hangscope.report import answers
 from hangscope.report.comparisons import differing, lone_lines, properties
 from hangscope.report.html.excerpts import Excerpt, Excerpts, other_evidence
+from hangscope.report.html.standings import count_of_what, find_places, unequal_groups
 from hangscope.report.html.tree import fold_tree
 from hangscope.report.printable import one_line, shorten_middle
-from hangscope.report.spans import count_words, fold_hosts, rank_words, size_words
+from hangscope.report.spans import count_words, fold_hosts, size_words
 from hangscope.report.stack_words import AT_REST, change_words, doing_words, members_words, own_frame
 from hangscope.report.story import says_nothing
 from hangscope.report.times import duration_words, seconds_between, split_time
@@ -35,34 +34,11 @@ Context = dict[str, object]
 
 _FURTHER_LINES = 400
 _SHORT = 240
-_NUMBERS = 100
 _SIDE_BY_SIDE = 16
 """So many rows of the grid at most stand beside the table of states; more of them get the page's width."""
 
 _PARAGRAPH = expression(r"\n\s*\n")
 _LINE_END = expression(r"[ ]*\n(?=\S)(?![-*] |\d+[.)] )")
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """How many ranks are in which state at which line of code."""
-
-    state: str
-    glyph: str
-    where: str
-    ranks: tuple[int, ...]
-    numbers: str
-
-
-@dataclass(frozen=True, slots=True)
-class StuckRow:
-    """One line of a stuck call: how many ranks did what, and which."""
-
-    word: str
-    wrong: bool
-    count: int
-    numbers: str
-    what: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +78,9 @@ def describe(report: Report) -> Context:
         "said": said,
         "others": others,
         "further_lines": excerpts.new(islice(other_evidence(report), _FURTHER_LINES)),
-        "places": _places(report),
+        "places": find_places(report),
+        "counts": unequal_groups(report),
+        "counts_about": count_of_what(report),
         "some_where": any(state.where for state in report.ranks),
         "many_hosts": len(lay_out(report.ranks).rows) > _SIDE_BY_SIDE,
         "ranks_about": _ranks_about(report),
@@ -132,34 +110,6 @@ def paragraphs(text: str) -> list[str]:
 def clock(iso: str | None) -> str:
     """The clock of an ISO time, "" for none."""
     return split_time(iso)[1]
-
-
-def members(state: CollectiveState) -> set[int]:
-    """The ranks of which a stuck call tells anything."""
-    return {*state.arrived, *state.missing, *state.differing}
-
-
-def stuck_rows(state: CollectiveState) -> list[StuckRow]:
-    """Who came, who did not, who called something else, and of whom nothing is known."""
-    calls: dict[str, list[int]] = defaultdict(list)
-    for rank in sorted(state.differing):
-        calls[one_line(state.differing[rank])].append(rank)
-    rows = [
-        StuckRow(word, word != "arrived", len(ranks), _numbers(ranks), what)
-        for word, ranks, what in (
-            ("arrived", state.arrived, ""),
-            ("missing", state.missing, ""),
-            *(("differing", tuple(ranks), f"called {call}") for call, ranks in calls.items()),
-        )
-        if ranks
-    ]
-    left = (state.group_size or 0) - len(members(state))
-    return [*rows, StuckRow("unknown", wrong=False, count=left, numbers="", what="no line tells")] if left > 0 else rows
-
-
-def _numbers(ranks: Iterable[int]) -> str:
-    """``0-3,6``, shortened when there are too many to read."""
-    return rank_words(ranks, most=_NUMBERS).partition(" ")[2]
 
 
 def glyph(state: str) -> str:
@@ -218,23 +168,6 @@ def _period(first: str, last: str | None) -> str:
     return f"{words} to {end} ({duration_words(length)})"
 
 
-def _places(report: Report) -> list[Place]:
-    together: dict[tuple[str, str], list[int]] = defaultdict(list)
-    for state in report.ranks:
-        together[state.state, one_line(state.where or "")].append(state.rank)
-    rows = sorted(together.items(), key=lambda item: (state_style(item[0][0]).severity, -len(item[1]), item[0]))
-    return [
-        Place(
-            name,
-            state_style(name).glyph,
-            where,
-            tuple(sorted(ranks)),
-            _numbers(ranks),
-        )
-        for (name, where), ranks in rows
-    ]
-
-
 def _story(report: Report) -> list[Step]:
     one_day = bool(_story_day(report))
     return [
@@ -287,11 +220,8 @@ def _sections(report: Report, context: Context) -> Iterator[tuple[str, str, bool
     """Id, words, and whether it is on the page, of each of its parts."""
     yield "story", "Story", len(report.story) > 1
     yield "ranks", "Ranks", bool(context["known_ranks"])
-    yield (
-        "collectives",
-        "Collectives",
-        bool(report.collectives or (report.history and (report.history.groups or report.history.transfers))),
-    )
+    calls = report.history is not None and bool(report.history.groups or report.history.transfers)
+    yield "collectives", "Collectives", bool(report.collectives or context["counts"] or calls)
     yield "stacks", "Stacks", bool(report.stacks)
     yield "differences", "Differences", bool(context["compared"] or context["lone_lines"])
     yield "proof", answers.proof_word(report.verdict), bool(context["proof"])

@@ -86,10 +86,10 @@ function showCalls() {
     { head: "state", value: (row) => WORSE.indexOf(glyphOf(row.state)), cells: (row) => callMark(row.state) },
     { head: "came", value: (row) => row.arrived.length, cells: cameWords },
     has((row) => whoIsWrong(row)) && { head: "missing or different", value: (row) => row.missing.length + row.differing.length || null, cells: whoIsWrong, long: true },
-    has((row) => row.size) && { head: "size", value: (row) => row.size },
     has((row) => row.first !== null) && { head: "first came", value: (row) => row.first, cells: (row) => (row.first === null ? "" : clockOf(row.first)), figure: true },
     has((row) => row.spread !== null) && { head: "apart", value: (row) => row.spread, cells: (row) => (row.spread === null ? "" : `${durationOf(row.spread)}${row.last === null ? "" : `, rank ${row.last} last`}`) },
     has((row) => row.where) && { head: "where", value: (row) => row.where, code: true },
+    has((row) => row.size) && { head: "size", value: (row) => row.size },
   ].filter(Boolean);
   const table = new DataTable("Calls of every group", columns, rows, [
     { label: "Rank", size: 5, keep: (row, value) => row.ranks.has(Number(value)) },

@@ -58,18 +58,19 @@ function gridCell(rank) {
   );
 }
 
-function gridRow([host, cells]) {
-  const name = text(host) || rankWords(cells.filter((rank) => rank !== null));
+function gridRow([label, cells, more]) {
+  const name = text(label) || rankWords(cells.filter((rank) => rank !== null));
   const row = el("div", { class: "hostrow", role: "row" }, el("span", { class: "hostname", role: "rowheader", title: name }, name));
   for (const rank of cells) {
     row.append(el("span", { role: "gridcell" }, rank === null ? null : gridCell(rank)));
   }
+  if (more) row.append(el("span", { class: "more-alike" }, `and ${counted(more, "row")} alike`));
   return row;
 }
 
 // Arrow keys move between cells; one cell alone is in the order of Tab.
 function moveInGrid(grid, key) {
-  const rows = [...grid.querySelectorAll(".hostrow")].map((row) => [...row.children].slice(1).map((c) => c.firstChild));
+  const rows = [...grid.querySelectorAll(".hostrow")].map((row) => [...row.querySelectorAll("[role=gridcell]")].map((cell) => cell.firstChild));
   const at = document.activeElement;
   let y = rows.findIndex((row) => row.includes(at));
   let x = y < 0 ? -1 : rows[y].indexOf(at);
@@ -96,7 +97,7 @@ function showGrid() {
     data.grid.rows.map((row) => gridRow(row)),
   );
   const longest = Math.max(...[...grid.querySelectorAll(".hostname")].map((name) => name.textContent.length));
-  grid.style.setProperty("--name", `${Math.min(longest, 18)}ch`);
+  grid.style.setProperty("--name", `${Math.min(longest, data.grid.rows.some((row) => row[2]) ? 34 : 18)}ch`);
   grid.style.setProperty("--cells", data.grid.columns);
   const blamed = data.ranks.some((row) => row[7] === 1);
   const hint = `${blamed ? "Ringed: at fault. " : ""}Point at a rank to see what is known of it; choose it to see the page from its side.`;

@@ -26,9 +26,8 @@ function stateOf(call, positions) {
 
 const weight = (group, positions) => Math.min(...group.calls.map((call) => WORSE.indexOf(stateOf(call, positions))));
 
-function frontier(group) {
-  return group.calls.findIndex((call) => STUCK.some((state) => call[4].includes(state)));
-}
+// Place of the call that cannot complete among those of a group, -1 when there is none.
+const frontier = (group) => group.calls.findIndex((call) => call[0] === group.stuck);
 
 function timelineCell(group, call, members, positions) {
   const state = stateOf(call, positions);
@@ -75,7 +74,8 @@ function groupPart(group, open) {
   const stop = frontier(group);
   const size = group.size === null ? "" : ` of ${counted(group.size, "rank")}`;
   const stands = stop < 0 ? "" : ` \u2013 stops at ${text(group.calls[stop][1])} ${group.calls[stop][0]}`;
-  const earlier = group.leftOut ? ` \u00b7 ${counted(group.leftOut, "earlier call")} not shown` : "";
+  const earlier = [[group.leftOut, "earlier call"], [group.beyond, "later call"]].filter(([number]) => number)
+    .map(([number, noun]) => ` \u00b7 ${counted(number, noun)} not shown`).join("");
   const part = el("details", { class: "group", "data-ranks": group.ranks },
     el("summary", {}, el("strong", {}, `group ${groupName(group.name, group.about)}`), `${size}${stands}`, el("span", { class: "quiet" }, earlier)));
   const holder = el("div");
@@ -111,5 +111,6 @@ function showTimeline() {
     rest.forEach((group) => others.append(groupPart(group, false)));
     box.append(others);
   }
+  if (data.groupsLeftOut) box.append(el("p", { class: "quiet" }, `${counted(data.groupsLeftOut, "more group")} not shown`));
   box.hidden = false;
 }
