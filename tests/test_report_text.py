@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import report_samples
-from hangscope.model import Evidence, Location, Report
+from hangscope.model import Evidence, Location, RankState, Report, StoryStep
 from hangscope.report.formats import load_format
 from hangscope.report.options import RenderOptions
 from report_samples import SAMPLES
@@ -106,7 +106,7 @@ def test_color_changes_no_character(name: str) -> None:
     assert [line.rstrip() for line in bare.split("\n")] == [line.rstrip() for line in plain.split("\n")]
 
 
-@pytest.mark.parametrize("width", [80, 120, 200])
+@pytest.mark.parametrize("width", [40, 80, 100, 120, 160, 200])
 @pytest.mark.parametrize("make", [*SAMPLES.values(), report_samples.hostile])
 def test_nothing_but_commands_is_wider_than_the_page(make: object, width: int) -> None:
     assert callable(make)
@@ -153,7 +153,7 @@ def test_quiet_is_one_line() -> None:
 
 def test_many_ranks_are_folded() -> None:
     page = _render(report_samples.missing_ranks(), RenderOptions(width=100))
-    assert "MMMMMMMM  node064" in page
+    assert f"{'[M]' * 8}  node064" in page
     assert "node[001-009,011-063,065-128]" in page
     assert len(page.split("\n")) < 70
 
@@ -177,7 +177,7 @@ def test_a_line_that_begins_with_a_number_is_no_list() -> None:
 def test_proof_shows_few_lines_of_one_kind() -> None:
     # GIVEN more lines than are shown, most of which prove the same
     report = report_samples.out_of_memory()
-    same = [Evidence(Location("a.log", number), f"line {number}", "still at work") for number in range(1, 8)]
+    same = [Evidence(Location("a.log", number), "line " + "x" * number, "still at work") for number in range(1, 8)]
     other = Evidence(Location("b.log", 9), "the last", "its peers")
     page = _render(replace(report, verdict=replace(report.verdict, evidence=(*same, other))), RenderOptions(width=80))
     # THEN the other one is among those shown
@@ -185,6 +185,75 @@ def test_proof_shows_few_lines_of_one_kind() -> None:
     assert "a.log:4" not in page
     assert "b.log:9" in page
     assert "and 4 more lines" in page
+
+
+def test_lines_that_say_the_same_of_other_ranks_are_folded() -> None:
+    # GIVEN a call of each of sixteen ranks, one of which called something else
+    report = report_samples.out_of_memory()
+    text = "node{host:02}:41{rank}:42{rank} [{rank}] NCCL INFO AllReduce: sendbuff 0x7f{rank:06x}e000 count {count}"
+    calls = [
+        Evidence(
+            Location(f"rank{rank}.log", 30 + rank),
+            text.format(host=rank // 8, rank=rank, count=8192 if rank else 4096),
+            f"call 2 of rank {rank}",
+        )
+        for rank in range(16)
+    ]
+    page = _render(replace(report, verdict=replace(report.verdict, evidence=tuple(calls))), RenderOptions(width=100))
+    # THEN the odd one stands alone, one of the others stands for them, and what nobody reads is cut short
+    assert "rank0.log:30" in page
+    assert "rank1.log:31" in page
+    assert "rank2.log:32" not in page
+    assert "and 14 alike: ranks 2-15" in page
+    assert "sendbuff 0x\u2026e000 count 4096" in page
+
+
+def test_the_line_that_counts_is_marked_among_those_around_it() -> None:
+    page = _render(report_samples.out_of_memory(), RenderOptions(width=80)).split("\n")
+    at = next(index for index, line in enumerate(page) if "> [rank5]: torch.OutOfMemoryError" in line)
+    assert "torch._foreach_sqrt" in page[at - 1]
+    assert "NCCL INFO comm" in page[at + 3]
+    assert sum(">" in line for line in page[at - 2 : at + 4]) == 1
+
+
+def test_lines_that_were_shown_around_the_best_one_are_not_shown_again() -> None:
+    report = report_samples.out_of_memory()
+    best = report.verdict.evidence[0]
+    beside = Evidence(Location(best.at.file, 1840), best.before[1], "the line before")
+    page = _render(replace(report, verdict=replace(report.verdict, evidence=(best, beside))), RenderOptions(width=80))
+    assert "the line before" not in page
+    assert "More proof" not in page
+
+
+def test_what_the_story_told_is_not_told_again() -> None:
+    report = report_samples.out_of_memory()
+    other = report.findings[1]
+    told = StoryStep(None, other.ranks, other.title, (), cause=other.cause)
+    assert f"- {other.cause}" in _render(report, RenderOptions(width=200))
+    page = _render(replace(report, story=(*report.story, told)), RenderOptions(width=200))
+    assert f"- {other.cause}" not in page
+    verbose = _render(replace(report, story=(*report.story, told)), RenderOptions(width=200, verbose=True))
+    assert f"- {other.cause}" in verbose
+
+
+def test_a_grid_in_which_all_ranks_look_alike_is_left_out() -> None:
+    report = report_samples.stuck_loader()
+    ranks = tuple(replace(state, state="waiting", where=None) for state in report.ranks)
+    page = _render(replace(report, ranks=ranks, verdict=replace(report.verdict, ranks=())), RenderOptions(width=80))
+    places = page[page.index("Where the ranks are") : page.index("Stacks (")]
+    assert "waiting  1,024  ranks 0-1023" in places
+    assert "node" not in places
+
+
+def test_ranks_of_unequal_hosts_have_their_place() -> None:
+    report = report_samples.no_fault()
+    ranks = tuple(
+        RankState(rank, host, None, str(gpu), "dead" if rank == 9 else "waiting", None, None)
+        for rank, (host, gpu) in enumerate([*(("a", n) for n in range(8)), ("b", 6), ("b", 1)])
+    )
+    page = _render(replace(report, ranks=ranks), RenderOptions(width=80))
+    assert "\n     X              .      b  " in page
+    assert "\n  .  .  .  .  .  .  .  .   a  " in page
 
 
 def test_ranks_of_the_group_that_left_no_line_are_counted() -> None:

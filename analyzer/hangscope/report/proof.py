@@ -15,7 +15,7 @@ _OF_ONE_KIND = 3
 
 _RANK = re.compile(r"\brank \d+\b")
 # who wrote the line, when, and where in its memory; how much of what is called is no detail
-_DETAIL = re.compile(r"(?<!count )(?<!Count )(?<!root )(?<!datatype )\b(?:0x[0-9a-f]+|[0-9a-f]*\d[0-9a-f]*)\b")
+_DETAIL = re.compile(r"(?<!count )(?<!Count )(?<!root )(?<!datatype )(?:\b(?:0x)?[0-9a-f]*\d[0-9a-f]*\b|\d+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +32,16 @@ class Proof:
 
     @property
     def ranks_alike(self) -> tuple[int, ...]:
-        """The ranks that the others speak of; () when not each of them names one."""
-        named = [_RANK.findall(one.why) for one in self.alike]
-        return tuple(int(ranks[0].split()[1]) for ranks in named) if all(len(one) == 1 for one in named) else ()
+        """The ranks that the others speak of; () when one of them names none, or all speak of the first one's."""
+        own = _named(self.line)
+        named = [_named(one) for one in self.alike]
+        return () if None in named or set(named) == {own} else tuple(rank for rank in named if rank is not None)
+
+
+def _named(item: Evidence) -> int | None:
+    """The one rank that the reason names."""
+    found = _RANK.findall(item.why)
+    return int(found[0].split()[1]) if len(found) == 1 else None
 
 
 def fold_alike(evidence: Sequence[Evidence]) -> list[Proof]:

@@ -11,11 +11,11 @@ from hangscope.report.terminal.details import (
     show_collectives,
     show_last_line,
     show_other_findings,
-    show_proof,
     show_sources,
     show_story,
     show_warnings,
 )
+from hangscope.report.terminal.proof import show_proof
 from hangscope.report.terminal.ranks import show_ranks
 from hangscope.report.terminal.said import show_said
 from hangscope.report.terminal.screen import Screen

@@ -1,28 +1,25 @@
-"""What stands below the first screen: stuck calls, proof, story, other findings, sources and limits."""
+"""What stands below the first screen: stuck calls, story, other findings, sources and limits."""
 
 from __future__ import annotations
-
-from collections import Counter
-from collections.abc import Sequence
 
 from rich.text import Text
 
 from hangscope.diagnose.catalogue import INSUFFICIENT_EVIDENCE, NO_FAULT_FOUND
-from hangscope.model import CollectiveState, Evidence, Finding, Report, StoryStep
-from hangscope.report.answers import day_words, job_words, part_words, proof_word, story_who
+from hangscope.model import CollectiveState, Finding, Report, StoryStep
+from hangscope.report.answers import day_words, job_words, part_words, story_who
 from hangscope.report.printable import one_line
 from hangscope.report.spans import confidence_word, count_words, fold_numbers, size_words
 from hangscope.report.story import says_nothing
+from hangscope.report.terminal.proof import show_all_evidence
 from hangscope.report.terminal.screen import Screen, columns
 from hangscope.report.times import split_time
 
 _COLLECTIVES = 4
-_EVIDENCE = 6
-_OF_ONE_KIND = 3
 _STEPS = 12
+_STORY = 2
+"""A story has so many steps at least."""
 _FINDINGS = 10
 _SOURCES = 6
-_QUOTE_ROWS = 3
 
 
 def show_collectives(screen: Screen, report: Report) -> None:
@@ -39,20 +36,10 @@ def show_collectives(screen: Screen, report: Report) -> None:
     _show_rest(screen, len(states) - most, "more group")
 
 
-def show_proof(screen: Screen, report: Report) -> None:
-    """The lines that prove the verdict."""
-    evidence = report.verdict.evidence
-    shown_already = len(evidence) == 1 and len(evidence[0].text) < screen.prose_width
-    if not evidence or (shown_already and not screen.options.verbose):
-        return
-    screen.heading(proof_word(report.verdict))
-    _show_evidence(screen, report.verdict, indent=1, most=len(evidence) if screen.options.verbose else _EVIDENCE)
-
-
 def show_story(screen: Screen, report: Report) -> None:
     """What led to what, with times."""
     steps = report.story
-    if len(steps) < 2 and not screen.options.verbose:
+    if len(steps) < _STORY and not screen.options.verbose:
         return
     most = len(steps) if screen.options.verbose else _STEPS
     dates = {split_time(step.time)[0] for step in steps if step.time}
@@ -74,6 +61,7 @@ def show_other_findings(screen: Screen, report: Report) -> None:
         for finding in report.findings
         if finding != report.verdict
         and (screen.options.verbose or says_nothing(report.verdict) or not says_nothing(finding))
+        and (screen.options.verbose or not _is_told(finding, report))
     ]
     if not others:
         return
@@ -87,7 +75,7 @@ def show_other_findings(screen: Screen, report: Report) -> None:
         screen.show(row, indent=1)
         if screen.options.verbose:
             screen.prose(f"{finding.explanation} (confidence {finding.confidence:.2f}, rule {finding.rule})", indent=3)
-            _show_evidence(screen, finding, indent=3, most=len(finding.evidence))
+            show_all_evidence(screen, finding, indent=3)
     _show_rest(screen, len(others) - most, "more finding")
 
 
@@ -143,10 +131,16 @@ def show_last_line(screen: Screen, report: Report) -> None:
         screen.show(Text("More: ") + Text(f"hangscope explain {verdict.cause}", style="cyan"))
 
 
+def _is_told(finding: Finding, report: Report) -> bool:
+    """Whether the story has said it."""
+    steps = report.story[:_STEPS] if len(report.story) >= _STORY else ()
+    return any(step.cause == finding.cause and finding.title in step.text for step in steps)
+
+
 def _step_words(screen: Screen, step: StoryStep) -> Text:
     words = screen.words(step.text)
     if who := story_who(step):
-        words = Text(f"{who}: ", style="bold") + words
+        words = Text.assemble((f"{who}: ", "bold"), words)
     if step.evidence:
         words.append("\n" + screen.place(step.evidence[0].at), style="dim")
     words.overflow = "fold"
@@ -172,30 +166,6 @@ def _show_collective(screen: Screen, state: CollectiveState) -> None:
     if state.group_size is not None and traced < state.group_size:
         table.add_row(Text("unknown"), Text(f"{state.group_size - traced:,}", justify="right"), Text("no line tells"))
     screen.show(table, indent=3)
-
-
-def _show_evidence(screen: Screen, finding: Finding, *, indent: int, most: int) -> None:
-    shown = _best_lines(finding.evidence, most)
-    for evidence in shown:
-        line = Text(screen.place(evidence.at), style="underline", overflow="fold")
-        if evidence.why:
-            line = Text.assemble(line, f"  {one_line(evidence.why)}", overflow="fold")
-        screen.show(line, indent=indent)
-        screen.quote(evidence, indent=indent + 2, rows=_QUOTE_ROWS)
-    _show_rest(screen, len(finding.evidence) - len(shown), "more line", indent=indent)
-
-
-def _best_lines(evidence: Sequence[Evidence], most: int) -> list[Evidence]:
-    """The first lines, but few of one kind when not all fit: what each proves counts, not how often."""
-    if len(evidence) <= most:
-        return list(evidence)
-    times: Counter[str] = Counter()
-    few = []
-    for item in evidence:
-        times[item.why] += 1
-        if times[item.why] <= _OF_ONE_KIND:
-            few.append(item)
-    return few[:most]
 
 
 def _show_rest(screen: Screen, left: int, noun: str, indent: int = 1) -> None:

@@ -1,30 +1,26 @@
-"""Where each rank is: a table for a few ranks, a grid of hosts for many."""
+"""Where each rank is: a table for a few ranks, a grid of hosts by GPUs for many."""
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Sequence
 
 from rich.text import Text
 
 from hangscope.model import RankState, Report
+from hangscope.model.grid import AlikeRows, GridCell, RankGrid, lay_out, put_alike_together
+from hangscope.model.states import state_style
 from hangscope.report.printable import one_line
-from hangscope.report.spans import count_words, fold_hosts, fold_numbers, rank_words
+from hangscope.report.spans import count_words, fold_hosts, rank_words
 from hangscope.report.terminal.screen import Screen, columns
 from hangscope.report.times import split_time
 
-_TABLE_UP_TO = 16
+_TABLE_UP_TO = 8
 _ROWS = 16
-_STYLES = {
-    "dead": "bold red",
-    "missing": "bold red",
-    "waiting": "yellow",
-    "running": "green",
-    "finished": "green",
-}
-
-# Worst first: the eye stops at the first line.
-_ORDER = ("dead", "missing", "unknown", "running", "finished", "waiting")
+_RANKS_WIDTH = 40
+_HOSTS_WIDTH = 40
+_CELL = 3
+"""Columns of a cell: its glyph, and room for the marks of a rank at fault."""
 
 
 def show_ranks(screen: Screen, report: Report) -> None:
@@ -35,17 +31,23 @@ def show_ranks(screen: Screen, report: Report) -> None:
     hosts = {state.host for state in states if state.host}
     about = count_words(len(states), "rank") + (f", {count_words(len(hosts), 'host')}" if hosts else "")
     screen.heading(f"Where the ranks are ({about})")
-    if len(states) <= _TABLE_UP_TO:
-        _show_table(screen, states, frozenset(report.verdict.ranks))
-        return
-    _show_places(screen, states)
-    _show_grid(screen, states)
+    at_fault = frozenset(report.verdict.ranks)
+    if len(states) > _TABLE_UP_TO:
+        # where all are alike, a grid has nothing to show
+        if len({(state.state, state.rank in at_fault) for state in states}) > 1:
+            _show_grid(screen, states, at_fault)
+            screen.blank()
+        _show_places(screen, states, at_fault)
+        if not screen.options.verbose:
+            return
+        screen.blank()
+    _show_table(screen, states, at_fault)
 
 
-def _show_table(screen: Screen, states: Sequence[RankState], culprits: frozenset[int]) -> None:
+def _show_table(screen: Screen, states: Sequence[RankState], at_fault: frozenset[int]) -> None:
     dates = {split_time(state.last_seen)[0] for state in states if state.last_seen}
     facts = {
-        "": [">" if state.rank in culprits else "" for state in states],
+        "": [">" if state.rank in at_fault else "" for state in states],
         "rank": [str(state.rank) for state in states],
         "host": [one_line(state.host or "") for state in states],
         "gpu": [one_line(state.gpu or "") for state in states],
@@ -60,89 +62,82 @@ def _show_table(screen: Screen, states: Sequence[RankState], culprits: frozenset
     table = columns(*([None] * len(shown)))
     table.add_row(*(Text(name, style="dim") for name in shown))
     for index, state in enumerate(states):
-        styles = {"state": _STYLES.get(state.state, ""), "": "bold red"}
+        styles = {"state": state_style(state.state).ansi, "": "bold red"}
         row = (Text(values[index], style=styles.get(name, ""), overflow="fold") for name, values in shown.items())
         table.add_row(*row)
     screen.show(table, indent=1)
 
 
-def _show_places(screen: Screen, states: Sequence[RankState]) -> None:
-    """How many ranks are in which state at which line of code."""
-    together: dict[tuple[str, str], list[int]] = defaultdict(list)
+def _show_places(screen: Screen, states: Sequence[RankState], at_fault: frozenset[int]) -> None:
+    """How many ranks are in which state at which line of code; at once the grid's legend."""
+    together: dict[tuple[str, bool, str], list[int]] = defaultdict(list)
     for state in states:
-        together[state.state, one_line(state.where or "")].append(state.rank)
-    rows = sorted(together.items(), key=lambda item: (_severity(item[0][0]), -len(item[1]), item[0]))
+        together[state.state, state.rank in at_fault, one_line(state.where or "")].append(state.rank)
+    rows = sorted(
+        together.items(),
+        key=lambda item: (not item[0][1], state_style(item[0][0]).severity, -len(item[1]), item[0]),
+    )
     most = _ROWS if not screen.options.verbose else len(rows)
-    table = columns(None, None, None, None)
-    for (name, where), ranks in rows[:most]:
+    table = columns(_CELL, None, None, None, None)
+    for (name, is_blamed, where), ranks in rows[:most]:
         table.add_row(
-            Text(name, style=_STYLES.get(name, "")),
+            _glyph(name, at_fault=is_blamed),
+            Text(name, style=state_style(name).ansi),
             Text(f"{len(ranks):,}", justify="right"),
-            Text(rank_words(ranks, most=48)),
+            Text(rank_words(ranks, most=_RANKS_WIDTH), overflow="fold"),
             Text(where, overflow="fold"),
         )
     screen.show(table, indent=1)
     if len(rows) > most:
         screen.prose(f"and {len(rows) - most} more places (--verbose shows all)", indent=1, style="dim")
+    if any(state.rank in at_fault for state in states):
+        screen.prose("[ ] at fault", indent=1, style="dim")
 
 
-def _show_grid(screen: Screen, states: Sequence[RankState]) -> None:
-    """One letter a rank, one row for all the hosts that look alike."""
-    letters = _letters(states)
-    by_host: dict[str, list[RankState]] = defaultdict(list)
-    for state in states:
-        by_host[one_line(state.host or "")].append(state)
-    alike: dict[str, list[str]] = defaultdict(list)
-    for host, members in by_host.items():
-        alike["".join(letters[member.state] for member in members)].append(host)
-    # A pattern without a letter is the usual one: it goes last.
-    first = {pattern: min(by_host[host][0].rank for host in hosts) for pattern, hosts in alike.items()}
-    rows = sorted(alike.items(), key=lambda item: (not item[0].strip("."), first[item[0]]))
+def _show_grid(screen: Screen, states: Sequence[RankState], at_fault: frozenset[int]) -> None:
+    """One cell a rank, one row for all the hosts that look alike; rows with ranks at fault first."""
+    # half of the width for the cells, the other half says whose they are
+    grid = lay_out(states, at_fault, widest=max(min(32, screen.width // 2 // _CELL), 8))
+    rows = put_alike_together(grid)
     most = _ROWS if not screen.options.verbose else len(rows)
-    in_order = sorted(letters, key=_severity)
-    legend = ", ".join(f"{letters[name]} {name}" for name in in_order)
-    screen.blank()
-    screen.prose(f"One letter a rank: {legend}", indent=1, style="dim")
-    table = columns(None, None, None)
-    for pattern, hosts in rows[:most]:
-        ranks = [state.rank for host in hosts for state in by_host[host]]
-        names, numbers = Text(_host_words(hosts), overflow="fold"), Text(_short(ranks), overflow="fold")
-        table.add_row(_colored(pattern, letters), names, numbers)
+    table = columns(grid.columns * _CELL, None, None)
+    if grid.by_gpu and grid.columns > 1:
+        table.add_row(_gpus(grid), Text("GPU", style="dim"))
+    for alike in rows[:most]:
+        names = Text(_host_words(alike), overflow="fold")
+        table.add_row(_cells(alike), names, Text(rank_words(alike.ranks, most=_RANKS_WIDTH), overflow="fold"))
     screen.show(table, indent=1)
     if len(rows) > most:
-        left = sum(len(hosts) for _, hosts in rows[most:])
-        screen.prose(f"and {count_words(left, 'more host')} (--verbose shows all)", indent=1, style="dim")
+        left = len({host for alike in rows[most:] for host in alike.hosts})
+        what = count_words(left, "more host") if left else "more ranks"
+        screen.prose(f"and {what} (--verbose shows all)", indent=1, style="dim")
 
 
-def _letters(states: Sequence[RankState]) -> dict[str, str]:
-    """A letter for each state; the commonest state is a dot, so that the others stand out."""
-    common = Counter(state.state for state in states).most_common(1)[0][0]
-    letters = {common: "."}
-    for name in sorted({state.state for state in states} - {common}, key=_severity):
-        wished = "?" if name == "unknown" else name[0].upper()
-        taken = set(letters.values())
-        free = next(letter for letter in (wished, *name.upper(), *"0123456789") if letter not in taken)
-        letters[name] = free
-    return letters
+def _gpus(grid: RankGrid) -> Text:
+    """Heads of the columns."""
+    return Text("".join(f"{number:^{_CELL}}" for number in range(grid.columns)), style="dim")
 
 
-def _colored(pattern: str, letters: Mapping[str, str]) -> Text:
-    styles = {letter: _STYLES.get(state, "") for state, letter in letters.items()}
+def _cells(alike: AlikeRows) -> Text:
     content = Text(overflow="fold")
-    for letter in pattern:
-        content.append(letter, style=styles[letter])
+    for cell in alike.rows[0].cells:
+        content.append(_glyph_of(cell))
     return content
 
 
-def _host_words(hosts: Sequence[str]) -> str:
-    words = fold_hosts(host for host in hosts if host) or "host not known"
+def _glyph_of(cell: GridCell | None) -> Text:
+    return Text(" " * _CELL) if cell is None else _glyph(cell.state.state, at_fault=cell.at_fault)
+
+
+def _glyph(state: str, *, at_fault: bool) -> Text:
+    """A state in one character, which is readable without its colour; ranks at fault stand in brackets."""
+    style = state_style(state)
+    return Text(f"[{style.glyph}]" if at_fault else f" {style.glyph} ", style=style.ansi)
+
+
+def _host_words(alike: AlikeRows) -> str:
+    hosts = [one_line(host) for host in alike.hosts]
+    words = fold_hosts(hosts) or "host not known"
+    if len(words) > _HOSTS_WIDTH and len(hosts) > 1:
+        words = words[:_HOSTS_WIDTH].rpartition(",")[0] + ",..."
     return f"{words} ({len(hosts)} hosts)" if len(hosts) > 1 else words
-
-
-def _short(ranks: Sequence[int]) -> str:
-    numbers = fold_numbers(ranks)
-    return numbers if len(numbers) <= 40 else rank_words(ranks, most=40)
-
-
-def _severity(state: str) -> tuple[int, str]:
-    return (_ORDER.index(state) if state in _ORDER else len(_ORDER) // 2, state)

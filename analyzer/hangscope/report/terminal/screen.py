@@ -24,6 +24,8 @@ _NARROWEST = 40
 # Paragraphs, lists and indented lines keep their line ends.
 _LINE_END_IN_PARAGRAPH = expression(r"(?<!\n)[ ]*\n(?=\S)(?![-*] |\d+[.)] )")
 
+_POINTER = expression(r"\b((?:send|recv)buff|stream) 0x[0-9a-f]{4,}([0-9a-f]{4})\b")
+
 
 @dataclass(frozen=True, slots=True)
 class Glyphs:
@@ -58,6 +60,11 @@ class Screen:
             emoji=False,
             highlight=False,
         )
+
+    @property
+    def console(self) -> Console:
+        """What lays text out in columns."""
+        return self._console
 
     @property
     def prose_width(self) -> int:
@@ -108,7 +115,11 @@ class Screen:
         """A line of a log, over a few rows at most; of longer ones the middle is left out."""
         # wrapping at blanks leaves the ends of the rows unused
         room = (self.width - indent - 8) * rows
-        self.show(Text(self.shorten(evidence.text, room), overflow="fold"), indent=indent)
+        self.show(Text(self.shorten(self.shorten_pointers(evidence.text), room), overflow="fold"), indent=indent)
+
+    def shorten_pointers(self, text: str) -> str:
+        """Leave of a buffer's or stream's address its end: nobody looks for the rest, and it pushes the answer away."""
+        return _POINTER.sub(rf"\1 0x{self.glyphs.ellipsis}\2", text)
 
     def shorten(self, text: str, limit: int) -> str:
         return shorten_middle(one_line(text), limit, f" {self.glyphs.ellipsis} ")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.text import Text
 
-from hangscope.model import Finding, NextStep, Report
+from hangscope.model import NextStep, Report
 from hangscope.report.answers import (
     FAULT,
     GOOD,
@@ -19,9 +19,11 @@ from hangscope.report.answers import (
 )
 from hangscope.report.printable import one_line
 from hangscope.report.spans import count_words, fold_hosts, rank_words
+from hangscope.report.terminal.proof import best_line
 from hangscope.report.terminal.screen import Screen, columns
 
 _STEPS_NOW = 3
+_LABEL = 6
 _STEP_INDENT = 4
 _STYLES = {FAULT: "red", UNSURE: "yellow", GOOD: "green"}
 
@@ -30,12 +32,12 @@ def show_summary(screen: Screen, report: Report) -> None:
     """Answer the reader's questions in the order in which they come up."""
     verdict = report.verdict
     _show_panel(screen, report)
-    table = columns(6, None)
+    table = columns(_LABEL, None)
     for label, answer in (
         ("Who", _lines(who_lines(report))),
         ("Where", _lines(where_lines(report))),
         ("Why", screen.words(verdict.explanation)),
-        (proof_word(verdict), _proof(screen, verdict)),
+        (proof_word(verdict), best_line(screen, verdict, width=screen.prose_width - _LABEL - 4)),
     ):
         if answer is not None:
             table.add_row(Text(label, style="bold"), answer)
@@ -89,14 +91,3 @@ def _show_panel(screen: Screen, report: Report) -> None:
 
 def _lines(lines: list[str]) -> Text | None:
     return Text("\n".join(lines), overflow="fold") if lines else None
-
-
-def _proof(screen: Screen, verdict: Finding) -> Text | None:
-    if not verdict.evidence:
-        return None
-    best = verdict.evidence[0]
-    room = (screen.prose_width - 10) * 2
-    content = Text(overflow="fold")
-    content.append(screen.place(best.at), style="underline")
-    content.append("\n" + screen.shorten(best.text, room))
-    return content
