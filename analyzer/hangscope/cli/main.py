@@ -9,7 +9,7 @@ import importlib
 import os
 import pkgutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Protocol, cast
 
@@ -59,7 +59,12 @@ def command_names() -> tuple[str, ...]:
     return tuple(sorted(name for name in names if name != "main" and not name.startswith("_")))
 
 
-def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
+def build_parser(loaded: Collection[str] | None = None) -> argparse.ArgumentParser:
+    """The parser of the command line.
+
+    Args:
+        loaded: commands whose options it shall know, by default all; the others are only listed.
+    """
     parser = argparse.ArgumentParser(
         prog="hangscope",
         description="Explains why a distributed GPU job is stuck: which rank, on which host, at which line, by which "
@@ -69,17 +74,22 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"hangscope {hangscope.__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", prog=parser.prog, required=True)
-    # Only the command that is asked for is imported, so that no other can slow it down.
-    asked = next((argument for argument in arguments if not argument.startswith("-")), "")
     for name in command_names():
         about = _first_line(name)
         child = commands.add_parser(
             name, help=about[:1].lower() + about[1:].rstrip("."), description=about, formatter_class=_formatter
         )
-        if name == asked:
+        if loaded is None or name in loaded:
             command = cast("Command", importlib.import_module(f"hangscope.cli.{name}"))
             command.add_arguments(child)
             child.set_defaults(run=command.run)
+    return parser
+
+
+def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
+    # Only the command that is asked for is imported, so that no other can slow it down.
+    asked = next((argument for argument in arguments if not argument.startswith("-")), "")
+    parser = build_parser((asked,))
     if asked and asked not in command_names() and Path(asked).exists():
         parser.error(f"{asked} is a path, not a command; try: hangscope analyze {asked}")
     return parser
