@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import atexit
 import contextlib
 import gc
 import importlib
@@ -39,9 +40,12 @@ class Command(Protocol):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point of `hangscope`."""
-    # what is made while modules load and logs are read lives to the end: looking for cycles in it is for nothing
-    gc.set_threshold(*_COLLECT)
+    """Entry point of `hangscope`: without arguments given, those of the process, which then is all hangscope's."""
+    if argv is None:
+        # what is made while modules load and logs are read lives to the end: looking for cycles in it is for nothing
+        gc.set_threshold(*_COLLECT)
+        # and so is the search when the process ends, which would take a tenth of a small analysis
+        atexit.register(gc.freeze)
     _open_streams()
     arguments = list(sys.argv[1:] if argv is None else argv)
     parser = _parser(arguments)

@@ -23,7 +23,7 @@ from hangscope.parse.tracebacks import ExceptionRecord, TracebackAssembler
 from hangscope.sources.decode import RawLine, Rest, read_raw_lines
 from hangscope.sources.inputs import Input
 from hangscope.sources.origin import hints
-from hangscope.sources.sniff import SNIFF_BYTES, Kind, sniff
+from hangscope.sources.sniff import SNIFF_BYTES, Kind, Sniffed, sniff
 from hangscope.sources.unwrap import SAMPLE, Unwrapper
 
 STDIO_BUFFER = 4096
@@ -43,21 +43,39 @@ def read_input(item: Input, processes: int = 1) -> ParsedSource:
         item: what to read.
         processes: with how many; more than one help with a big file of call lines.
     """
-    reader = _Reader(item.name, item.size or 0, processes)
+    reader: _Reader | None = None
+    size = item.size or 0
     try:
         with item.open() as stream:
-            return reader.read(stream)
+            sniffed = sniff(stream)
+            source = _read_whole(item.name, size, sniffed)
+            if source is None:
+                reader = _Reader(item.name, size, processes)
+                source = reader.read(sniffed.stream)
+            return source
     except (OSError, EOFError, ValueError, HangscopeError) as error:
-        return reader.failed(error)
+        return (reader or _Reader(item.name, size)).failed(error)
 
 
 def read_stream(name: str, stream: BinaryIO) -> ParsedSource:
     """Reads an open binary stream as the input of that name."""
-    return _Reader(name, 0).read(stream)
+    sniffed = sniff(stream)
+    source = _read_whole(name, 0, sniffed)
+    return _Reader(name, 0).read(sniffed.stream) if source is None else source
+
+
+def _read_whole(name: str, size: int, sniffed: Sniffed) -> ParsedSource | None:
+    """What is not lines, or cannot be read; None for lines, which alone need the grammars."""
+    known = find_format(sniffed.kind, sniffed.stream.peek(SNIFF_BYTES)[:SNIFF_BYTES])
+    if known is not None:
+        return known.read(name, sniffed.stream, size)
+    if sniffed.kind not in (Kind.TEXT, Kind.EMPTY):
+        return ParsedSource(SourceRecord(name, sniffed.kind.value, 0, size, 0, sniffed.error))
+    return None
 
 
 class _Reader:
-    """The state of reading one input."""
+    """The state of reading one input of lines."""
 
     def __init__(self, name: str, size: int, processes: int = 1) -> None:
         self._name = name
@@ -80,14 +98,8 @@ class _Reader:
         self._end = 0
 
     def read(self, stream: BinaryIO) -> ParsedSource:
-        sniffed = sniff(stream)
-        known = find_format(sniffed.kind, sniffed.stream.peek(SNIFF_BYTES)[:SNIFF_BYTES])
-        if known is not None:
-            return known.read(self._name, sniffed.stream, self._size)
-        if sniffed.kind not in (Kind.TEXT, Kind.EMPTY):
-            return ParsedSource(SourceRecord(self._name, sniffed.kind.value, 0, self._size, 0, sniffed.error))
         complete = True
-        for raw in self._unwrapper.learn(self._raw_lines(sniffed.stream)):
+        for raw in self._unwrapper.learn(self._raw_lines(stream)):
             self._take(raw)
             self._end, complete = max(self._end, raw.end), raw.complete
         for assembler in self._assemblers.values():
