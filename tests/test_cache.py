@@ -9,9 +9,9 @@ from unittest import mock
 import pytest
 
 from hangscope import cache
-from hangscope.diagnose import shipped
+from hangscope.diagnose import catalogue, shipped
 from hangscope.grammar import Grammar, loader
-from hangscope.resources import grammars_dir
+from hangscope.resources import grammars_dir, rules_dir
 
 ORIGINALS = loader.load_grammars()
 
@@ -53,6 +53,16 @@ def test_second_run_reads_no_rule_for_the_index_and_gets_the_same(folder: Path) 
     assert [path.name.partition(".")[0] for path in folder.iterdir()] == ["rules"]
     with mock.patch.object(shipped, "read_head", side_effect=AssertionError):
         assert shipped_rules() == first
+
+
+def test_second_run_gets_the_same_catalogue(folder: Path) -> None:
+    read = catalogue.causes.__wrapped__
+    first = read()
+    assert [path.name.partition(".")[0] for path in folder.iterdir()] == ["causes"]
+    with mock.patch.object(catalogue, "read_causes", side_effect=AssertionError):
+        again = read()
+    assert again == first == catalogue.read_causes(rules_dir() / "causes.toml")
+    assert list(again) == list(first)
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,11 @@ Stamp = list[str | int]
 """Path, size, both times and inode of a file: no change leaves all of them as they were."""
 
 
+def stamp(path: Path) -> Stamp:
+    """The stamp of one file."""
+    return _stamp(str(path), path.stat())
+
+
 def stamps(folder: Path, suffix: str) -> list[Stamp]:
     """The stamps of all files below a folder whose names end so, by path."""
     found: list[Stamp] = []
@@ -28,8 +33,7 @@ def stamps(folder: Path, suffix: str) -> list[Stamp]:
             if entry.is_dir():
                 found += stamps(Path(entry.path), suffix)
             elif entry.name.endswith(suffix):
-                is_now = entry.stat()
-                found.append([entry.path, is_now.st_size, is_now.st_mtime_ns, is_now.st_ctime_ns, is_now.st_ino])
+                found.append(_stamp(entry.path, entry.stat()))
     return sorted(found)
 
 
@@ -61,6 +65,10 @@ def kept(
     if path is not None:
         _write(path, {"key": key, "kept": pack(made)})
     return made
+
+
+def _stamp(path: str, status: os.stat_result) -> Stamp:
+    return [path, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
 
 
 def _write(path: Path, content: object) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
+from hangscope.cache import kept, stamp, stamps
 from hangscope.errors import RuleError
 from hangscope.model import Role
 from hangscope.resources import rules_dir
@@ -45,7 +48,9 @@ class Cause:
 @functools.cache
 def causes() -> Mapping[str, Cause]:
     """The shipped catalogue, in file order, by id."""
-    return read_causes(rules_dir() / "causes.toml")
+    path = rules_dir() / "causes.toml"
+    made_of = [stamp(path), *stamps(Path(__file__).parent, ".py")]
+    return kept("causes", made_of, lambda: read_causes(path), _pack, _unpack)
 
 
 def families() -> tuple[str, ...]:
@@ -64,6 +69,18 @@ def read_causes(path: Path) -> Mapping[str, Cause]:
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise RuleError(f"{path.name}: {error}") from error
     return MappingProxyType({name: _cause(path.name, name, table) for name, table in tables.items()})
+
+
+def _pack(catalogue: Mapping[str, Cause]) -> object:
+    return [dataclasses.astuple(cause) for cause in catalogue.values()]
+
+
+def _unpack(packed: Any) -> Mapping[str, Cause]:  # noqa: ANN401 - what was in the file
+    found = (
+        Cause(name, family, Role(role), means, looks, why, tuple(confirm))
+        for name, family, role, means, looks, why, confirm in packed
+    )
+    return MappingProxyType({cause.id: cause for cause in found})
 
 
 def _cause(file: str, name: str, table: object) -> Cause:

@@ -23,16 +23,20 @@ class Entry:
     """What the index knows of a rule.
 
     Attributes:
-        path: its file.
+        file: its path below the folder of the rules.
         heading: what a list of rules shows of it.
         explains: the causes that it accounts for.
         kinds: the kinds of facts that its conditions name.
     """
 
-    path: Path
+    file: str
     heading: Heading
     explains: tuple[str, ...]
     kinds: tuple[str, ...]
+
+    def load(self) -> Rule:
+        """Reads the rule."""
+        return load_rule(rules_dir() / self.file)
 
 
 @functools.cache
@@ -52,7 +56,7 @@ def load_rules_about(kinds: frozenset[str]) -> tuple[Rule, ...]:
     Raises:
         RuleError: a file is wrong.
     """
-    return tuple(load_rule(entry.path) for entry in shipped_rules() if not kinds.isdisjoint(entry.kinds))
+    return tuple(entry.load() for entry in shipped_rules() if not kinds.isdisjoint(entry.kinds))
 
 
 def load_rules_naming(cause: str) -> tuple[Rule, ...]:
@@ -61,7 +65,7 @@ def load_rules_naming(cause: str) -> tuple[Rule, ...]:
     Raises:
         RuleError: a file is wrong.
     """
-    return tuple(load_rule(entry.path) for entry in shipped_rules() if entry.heading.cause == cause)
+    return tuple(entry.load() for entry in shipped_rules() if entry.heading.cause == cause)
 
 
 def list_rules(extra_dirs: Iterable[str | Path] = (), family: str = "") -> list[Heading]:
@@ -76,20 +80,14 @@ def list_rules(extra_dirs: Iterable[str | Path] = (), family: str = "") -> list[
 
 
 def _entry(path: Path) -> Entry:
-    return Entry(path, *read_head(path), fact_kinds_named(path))
+    return Entry(str(path.relative_to(rules_dir())), *read_head(path), fact_kinds_named(path))
 
 
 def _pack(entries: Sequence[Entry]) -> object:
-    folder = rules_dir()
-    return [
-        [str(entry.path.relative_to(folder)), dataclasses.astuple(entry.heading), entry.explains, entry.kinds]
-        for entry in entries
-    ]
+    return [[entry.file, dataclasses.astuple(entry.heading), entry.explains, entry.kinds] for entry in entries]
 
 
 def _unpack(packed: Any) -> tuple[Entry, ...]:  # noqa: ANN401 - what was in the file
-    folder = rules_dir()
     return tuple(
-        Entry(folder / path, Heading(*heading), tuple(explains), tuple(kinds))
-        for path, heading, explains, kinds in packed
+        Entry(file, Heading(*heading), tuple(explains), tuple(kinds)) for file, heading, explains, kinds in packed
     )

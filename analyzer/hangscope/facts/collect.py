@@ -37,7 +37,7 @@ KINDS = {
     )
 }
 
-_NOT_FACTS = frozenset({"collect"})
+_NOT_FACTS = frozenset({"collect", "job_differences"})
 _MAX_OF_A_KIND = 50_000
 
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from hangscope.model.evidence import Evidence, Location
 from hangscope.model.findings import Finding
-from hangscope.model.history import History
+
+if TYPE_CHECKING:
+    from hangscope.model.history import History
 
 
 @dataclass(frozen=True, slots=True)
