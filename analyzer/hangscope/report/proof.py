@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from hangscope.expressions import expression
 from hangscope.model import Evidence
 
 FIRST_SIGHT = 12
 """So many lines are shown at most before a reader asks for more."""
 _OF_ONE_KIND = 3
 
-_RANK = re.compile(r"\brank \d+\b")
+_RANK = expression(r"\brank \d+\b")
 # who wrote the line, when, and where in its memory; how much of what is called is no detail
-_DETAIL = re.compile(r"(?<!count )(?<!Count )(?<!root )(?<!datatype )(?:\b(?:0x)?[0-9a-f]*\d[0-9a-f]*\b|\d+)")
+_DETAIL = expression(r"(?<!count )(?<!Count )(?<!root )(?<!datatype )(?:\b(?:0x)?[0-9a-f]*\d[0-9a-f]*\b|\d+)")
 
 
 @dataclass(frozen=True, slots=True)
