@@ -178,17 +178,15 @@ def test_long_lines_lose_their_middle() -> None:
     assert "begin x" in shown and "x end" in shown and "x" * LONGEST not in shown
 
 
-def test_lines_around_are_numbered_and_the_cited_one_is_marked() -> None:
+def test_cited_line_is_marked_among_those_around_it() -> None:
     report = report_samples.out_of_memory()
     evidence = Evidence(
         Location("logs/rank5.log", 7), "the line", "proves it", before=("five", "six"), after=("eight",)
     )
     page = render_page(replace(report, verdict=replace(report.verdict, evidence=(evidence,))))
-    rows = re.findall(r'<div class="row( cited)?"><span class="number">(\d+)</span><code>(.*?)</code>', page)
-    assert [(number, bool(cited)) for cited, number, _ in rows][:4] == [
-        ("5", False), ("6", False), ("7", True), ("8", False),
-    ]  # fmt: skip
-    assert rows[2][2].endswith("the line")
+    rows = re.findall(r'<div class="row( cited)?"><span class="number">(\d*)</span><code>(.*?)</code>', page)
+    assert [(number, bool(cited)) for cited, number, _ in rows[:4]] == [("", False)] * 2 + [("7", True), ("", False)]
+    assert rows[0][2] == "five" and rows[2][2].endswith("the line") and rows[3][2] == "eight"
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252"])
@@ -224,3 +222,14 @@ def test_frames_that_all_go_through_are_one_step_of_the_tree() -> None:
     shown = " ".join(_Page(page).text().split())
     assert "1,023 ranks: 0-510,512-1023 all_reduce (distributed/distributed_c10d.py:3252) 2 frames" in shown
     assert "rank 511, not like the others __next__ (data/dataloader.py:725)" in shown
+
+
+def test_lines_that_say_the_same_of_other_ranks_are_folded() -> None:
+    report = report_samples.out_of_memory()
+    evidence = tuple(
+        Evidence(Location(f"logs/rank{rank}.log", 7), f"node01:411{rank} waits at 0x7f{rank}", f"rank {rank} waits")
+        for rank in range(6)
+    )
+    page = render_page(replace(report, verdict=replace(report.verdict, evidence=evidence)))
+    assert "<summary>the same of ranks 1-5</summary>" in page
+    assert all(f"node01:411{rank} waits at 0x7f{rank}</code>" in page for rank in range(6))

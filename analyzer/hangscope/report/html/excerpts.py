@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from hangscope.model import Evidence, Finding, Location, Report
+from hangscope.model import Evidence, Location, Report
+from hangscope.report import proof as proofs
 from hangscope.report.printable import one_line, shorten_middle
+from hangscope.report.spans import count_words, rank_words
 
 LONGEST = 4_000
 """Characters of a line that are shown; of longer ones the middle is left out."""
@@ -14,7 +16,7 @@ LONGEST = 4_000
 
 @dataclass(frozen=True, slots=True)
 class QuotedLine:
-    """One line of a log: its number ("" where the source has no lines), its text, whether it is what is cited."""
+    """One line of a log: its number where that is known, its text, whether it is what is cited."""
 
     number: str
     text: str
@@ -40,6 +42,15 @@ class Excerpt:
     lines: tuple[QuotedLine, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """A line that proves something, and those that say the same of other ranks, with whose they are in words."""
+
+    line: Excerpt
+    alike: tuple[Excerpt, ...]
+    alike_words: str
+
+
 class Excerpts:
     """The quoted lines of a report; whoever asks first for one shows it."""
 
@@ -53,6 +64,13 @@ class Excerpts:
     def new(self, evidence: Iterable[Evidence]) -> list[Excerpt]:
         """Only those that stand nowhere yet."""
         return [excerpt for item in evidence if (excerpt := self._excerpt(item)).here]
+
+    def prove(self, evidence: Sequence[Evidence]) -> tuple[list[Proof], list[Excerpt]]:
+        """The lines to read first, each with those that say the same, and all others."""
+        first = proofs.at_first_sight(evidence)
+        proven = [Proof(self._excerpt(one.line), tuple(self.show(one.alike)), _alike_words(one)) for one in first]
+        shown = {id(item) for one in first for item in (one.line, *one.alike)}
+        return proven, self.show(item for item in evidence if id(item) not in shown)
 
     def anchor(self, at: Location) -> str:
         """Id of the place where a line stands, "" when it stands nowhere."""
@@ -77,20 +95,25 @@ def other_evidence(report: Report) -> Iterator[Evidence]:
         yield from report.job.inferred[product].evidence
 
 
-def other_findings(report: Report) -> list[Finding]:
-    """Everything that was found beside the verdict."""
-    return [finding for finding in report.findings if finding != report.verdict]
-
-
 def place_words(at: Location) -> str:
     """``file:line``, or the file alone for what has no lines."""
     name = one_line(at.file)
     return name if at.line is None else f"{name}:{at.line}"
 
 
+def _alike_words(proof: proofs.Proof) -> str:
+    """``the same of ranks 0,2,3``."""
+    if proof.ranks_alike:
+        return f"the same of {rank_words(proof.ranks_alike, most=60)}"
+    return f"{count_words(len(proof.alike), 'more line')} that say the same" if proof.alike else ""
+
+
 def _lines(item: Evidence) -> Iterator[QuotedLine]:
-    first = None if item.at.line is None else item.at.line - len(item.before)
-    texts = (*item.before, item.text, *item.after)
-    for index, text in enumerate(texts):
-        number = "" if first is None else str(first + index)
-        yield QuotedLine(number, shorten_middle(one_line(text), LONGEST, " \u2026 "), index == len(item.before))
+    """The cited line among those of its writer; of these only its own number is known, as others may stand between."""
+    yield from (QuotedLine("", _shown(text), cited=False) for text in item.before)
+    yield QuotedLine("" if item.at.line is None else str(item.at.line), _shown(item.text), cited=True)
+    yield from (QuotedLine("", _shown(text), cited=False) for text in item.after)
+
+
+def _shown(text: str) -> str:
+    return shorten_middle(one_line(text), LONGEST, " \u2026 ")

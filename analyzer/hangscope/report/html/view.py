@@ -68,13 +68,15 @@ def describe(report: Report) -> Context:
     """Everything that the templates need beside the report itself."""
     excerpts = Excerpts()
     # in the order in which they stand on the page: who comes first shows the lines
-    proof, said = excerpts.show(report.verdict.evidence), excerpts.show(report.verdict.also_said)
+    proof, further_proof = excerpts.prove(report.verdict.evidence)
+    said = excerpts.show(report.verdict.also_said)
     others = [(finding, excerpts.show(finding.evidence)) for finding in _others(report)]
     context: Context = {
         "title": one_line(report.verdict.title),
         "job_facts": _job_facts(report),
         "excerpts": excerpts,
         "proof": proof,
+        "further_proof": further_proof,
         "said": said,
         "others": others,
         "further_lines": excerpts.new(islice(other_evidence(report), _FURTHER_LINES)),
