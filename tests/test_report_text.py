@@ -194,7 +194,7 @@ def test_lines_that_say_the_same_of_other_ranks_are_folded() -> None:
     calls = [
         Evidence(
             Location(f"rank{rank}.log", 30 + rank),
-            text.format(host=rank // 8, rank=rank, count=8192 if rank else 4096),
+            text.format(host=rank // 8, rank=rank, count=8192 if rank else 8193),
             f"call 2 of rank {rank}",
         )
         for rank in range(16)
@@ -205,7 +205,7 @@ def test_lines_that_say_the_same_of_other_ranks_are_folded() -> None:
     assert "rank1.log:31" in page
     assert "rank2.log:32" not in page
     assert "and 14 alike: ranks 2-15" in page
-    assert "sendbuff 0x\u2026e000 count 4096" in page
+    assert "sendbuff 0x\u2026e000 count 8193" in page
 
 
 def test_the_line_that_counts_is_marked_among_those_around_it() -> None:

@@ -15,7 +15,8 @@ _OF_ONE_KIND = 3
 
 _RANK = expression(r"\brank \d+\b")
 # who wrote the line, when, and where in its memory; how much of what is called is no detail
-_DETAIL = expression(r"(?<!count )(?<!Count )(?<!root )(?<!datatype )(?:\b(?:0x)?[0-9a-f]*\d[0-9a-f]*\b|\d+)")
+_DETAIL = expression(r"(?<!count )(?<!Count )(?<!root )(?<!datatype )(?:\b(?:0x)?[0-9a-f]*\d[0-9a-f]*\b|(?<!\d)\d+)")
+_POINTER = expression(r"\b((?:send|recv)buff|stream) 0x[0-9a-f]{4,}([0-9a-f]{4})\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,3 +66,8 @@ def at_first_sight(evidence: Sequence[Evidence], most: int = FIRST_SIGHT) -> lis
         if times[proof.line.why] <= _OF_ONE_KIND:
             few.append(proof)
     return few[:most]
+
+
+def shorten_pointers(text: str, mark: str) -> str:
+    """Leave of a buffer's or stream's address its end: nobody looks for the rest, and it pushes the answer away."""
+    return _POINTER.sub(rf"\1 0x{mark}\2", text)

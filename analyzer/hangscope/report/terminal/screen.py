@@ -16,6 +16,7 @@ from hangscope.expressions import expression
 from hangscope.model import Evidence, Location
 from hangscope.report.options import RenderOptions
 from hangscope.report.printable import one_line, printable, shorten_middle
+from hangscope.report.proof import shorten_pointers
 
 # Longer lines of prose are hard to read, however wide the terminal is.
 _PROSE_WIDTH = 100
@@ -23,8 +24,6 @@ _NARROWEST = 40
 
 # Paragraphs, lists and indented lines keep their line ends.
 _LINE_END_IN_PARAGRAPH = expression(r"(?<!\n)[ ]*\n(?=\S)(?![-*] |\d+[.)] )")
-
-_POINTER = expression(r"\b((?:send|recv)buff|stream) 0x[0-9a-f]{4,}([0-9a-f]{4})\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +69,13 @@ class Screen:
     def prose_width(self) -> int:
         return min(self.width, _PROSE_WIDTH)
 
+    def written(self) -> str:
+        """The page so far, as it was laid out."""
+        return self._page.getvalue()
+
     def text(self) -> str:
         """The page, in characters that its encoding has."""
-        page = "\n".join(line.rstrip() for line in self._page.getvalue().split("\n"))
+        page = "\n".join(line.rstrip() for line in self.written().split("\n"))
         return page.encode(self.options.encoding, "backslashreplace").decode(self.options.encoding)
 
     def blank(self) -> None:
@@ -118,8 +121,8 @@ class Screen:
         self.show(Text(self.shorten(self.shorten_pointers(evidence.text), room), overflow="fold"), indent=indent)
 
     def shorten_pointers(self, text: str) -> str:
-        """Leave of a buffer's or stream's address its end: nobody looks for the rest, and it pushes the answer away."""
-        return _POINTER.sub(rf"\1 0x{self.glyphs.ellipsis}\2", text)
+        """`proof.shorten_pointers`, with the page's own mark."""
+        return shorten_pointers(text, self.glyphs.ellipsis)
 
     def shorten(self, text: str, limit: int) -> str:
         return shorten_middle(one_line(text), limit, f" {self.glyphs.ellipsis} ")

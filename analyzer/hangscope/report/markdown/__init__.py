@@ -1,0 +1,1 @@
+"""The report as Markdown, for an issue or a chat."""
