@@ -13,6 +13,8 @@ from html.parser import HTMLParser
 import pytest
 
 import report_samples
+import score_fixtures
+from hangscope.cli.main import main
 from hangscope.model import Evidence, Location, RankState, Report, SourceRecord
 from hangscope.report.formats import load_format
 from hangscope.report.html.excerpts import LONGEST
@@ -233,3 +235,22 @@ def test_lines_that_say_the_same_of_other_ranks_are_folded() -> None:
     page = render_page(replace(report, verdict=replace(report.verdict, evidence=evidence)))
     assert "<summary>the same of ranks 1-5</summary>" in page
     assert all(f"node01:411{rank} waits at 0x7f{rank}</code>" in page for rank in range(6))
+
+
+def test_impossible_times_cost_no_page() -> None:
+    report = report_samples.with_calls()
+    assert report.history is not None
+    first, *others = report.history.groups
+    calls = (replace(first.calls[0], started=(float("nan"), float("inf"), 1e300, *first.calls[0].started[3:])),)
+    history = replace(report.history, groups=(replace(first, calls=calls), *others))
+    island = json.loads(_Page(render_page(replace(report, history=history))).raw["script"][0])
+    assert island["groups"][0]["calls"][0][7][:2] == [None, None]
+
+
+def test_command_line_gives_the_page_the_calls_of_each_group(capsys: pytest.CaptureFixture[str]) -> None:
+    logs = score_fixtures.FIXTURES / "collective-skipped-21-recorder-subgroup" / "logs"
+    assert main(["analyze", str(logs), "--format", "html"]) == 0
+    island = json.loads(_Page(capsys.readouterr().out).raw["script"][0])
+    names = [island["strings"][group["name"]] for group in island["groups"]]
+    assert names == ["2", "3", "4", "0", "1"]
+    assert [group["stuck"] for group in island["groups"]] == [3, 3, 3, None, None]

@@ -96,6 +96,27 @@ def test_hostile_text_stays_text(show: Open) -> None:
     assert page.evaluate("window.hacked") is None
 
 
+def test_page_reads_without_its_program(browser: Browser, tmp_path: Path) -> None:
+    report = report_samples.with_calls()
+    file = tmp_path / "report.html"
+    file.write_text(render_page(report), encoding="utf-8")
+    with browser.new_context(java_script_enabled=False) as context:
+        page = context.new_page()
+        page.goto(file.as_uri())
+        shown = page.locator("body").inner_text()
+        assert page.locator("button:visible").count() == 0
+    assert report.verdict.title in shown and report.verdict.evidence[0].text in shown
+    assert all(step.text in shown for step in report.story)
+
+
+def test_impossible_times_are_left_out(show: Open) -> None:
+    report = report_samples.with_calls()
+    assert report.history is not None
+    transfers = tuple(replace(one, started=1e300) for one in report.history.transfers)
+    page = show(replace(report, history=replace(report.history, transfers=transfers)))
+    assert page.locator("#calls tbody tr").count() == 38
+
+
 def test_choosing_a_rank_shows_the_page_from_its_side(show: Open) -> None:
     page = show(report_samples.missing_ranks())
     assert page.locator(".cell").count() == 1024

@@ -7,6 +7,7 @@ far below the 10 MB that a mail or a chat lets through.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Sequence
 
 from hangscope.model import CallHistory, CallState, CollectiveState, GroupHistory, Report, Transfer
@@ -143,13 +144,9 @@ def _group(group: GroupHistory, strings: _Strings) -> Json:
 
 def _call(call: CallHistory, strings: _Strings) -> list[object]:
     """Seq, op, size, where, a character a rank, differing, the first start, each start as milliseconds after it."""
-    known = [start for start in call.started if start is not None]
-    first = min(known, default=None)
-    starts = (
-        [None if start is None else round((start - first) * 1000, 1) for start in call.started]
-        if first is not None
-        else []
-    )
+    started = [_finite(start) for start in call.started]
+    first = min((start for start in started if start is not None), default=None)
+    starts = [] if first is None else [None if one is None else round((one - first) * 1000, 1) for one in started]
     return [
         call.seq,
         strings.number(call.op),
@@ -173,8 +170,13 @@ def _transfer(one: Transfer, strings: _Strings) -> list[object]:
         strings.number(one.size),
         strings.number(one.where),
         CALL_STATES[one.state][0],
-        one.started,
+        _finite(one.started),
     ]
+
+
+def _finite(seconds: float | None) -> float | None:
+    """A time that JSON can hold: a broken dump may say anything."""
+    return seconds if seconds is not None and math.isfinite(seconds) else None
 
 
 def _differing(items: Iterable[tuple[int, str]], strings: _Strings) -> list[list[int]]:

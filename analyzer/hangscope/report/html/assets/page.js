@@ -71,15 +71,13 @@ function openForPrinting() {
   });
 }
 
-showTheme();
-showCopying();
-showGrid();
-showChosen();
-showTimeline();
-showCalls();
-showRankTable();
-showInputs();
-openForPrinting();
+// what one part cannot draw must not keep the others from being drawn
+for (const show of [showTheme, showCopying, showGrid, showChosen, showTimeline, showCalls, showRankTable, showInputs, openForPrinting, openTarget]) {
+  try {
+    show();
+  } catch (error) {
+    console.error(error);
+  }
+}
 addEventListener("hashchange", openTarget);
-openTarget();
 document.documentElement.dataset.ready = "yes";

@@ -90,7 +90,7 @@ function moveInGrid(grid, key) {
 function showGrid() {
   const box = document.getElementById("grid");
   if (!box) return;
-  const about = el("p", { class: "about", "aria-live": "polite" });
+  const about = el("p", { class: "about" });
   const grid = el(
     "div",
     { class: "grid", role: "grid", "aria-label": "Ranks by host and GPU" },

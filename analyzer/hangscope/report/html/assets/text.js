@@ -50,7 +50,10 @@ function rankWords(ranks, most = 40) {
 }
 
 // Seconds as if UTC, since logs do not say their zone: "12:03:07.250"
-const clockOf = (seconds) => new Date(seconds * 1000).toISOString().slice(11, 23);
+function clockOf(seconds) {
+  const moment = new Date(seconds * 1000);
+  return Number.isNaN(moment.valueOf()) ? "" : moment.toISOString().slice(11, 23);
+}
 
 function durationOf(milliseconds) {
   if (milliseconds < 1000) return `${Math.round(milliseconds)} ms`;
