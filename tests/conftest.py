@@ -12,10 +12,11 @@ import score_fixtures
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keeps on one worker the tests that look at running processes, each other's too, and those of one browser."""
+    """Keeps on one worker what looks at running processes, each other's too, what shares a browser, and the kernels."""
+    groups = (("test_attach", "attach"), ("test_report_html_browser", "browser"), ("test_notebooks", "notebooks"))
     if config.pluginmanager.hasplugin("xdist"):
         for item in items:
-            for beginning, group in (("test_attach", "attach"), ("test_report_html_browser", "browser")):
+            for beginning, group in groups:
                 if item.path.name.startswith(beginning):
                     item.add_marker(pytest.mark.xdist_group(group))
 

@@ -21,7 +21,8 @@ _TYPES = {"str": "text", "category": "text, category", "object": "dict"}
 class JobTables:
     """The DataFrames of a job, each made on first use; those who change one should take a copy first.
 
-    Times are timestamps without a zone, as printed; what is not known is null.
+    Times are timestamps without a zone, as printed; where no line of a file names the year, it is 2000. What is not
+    known is null.
     """
 
     def __init__(self, tables: Tables, choices: tuple[Choice, ...]) -> None:

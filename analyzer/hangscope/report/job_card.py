@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from hangscope.align.job import Job
+from hangscope.report.answers import day_words
 from hangscope.report.card import BLUE, framed, rows_of
 from hangscope.report.spans import count_words, fold_hosts, fold_numbers, size_words
-from hangscope.report.times import iso_time
+from hangscope.report.times import iso_time, split_time
 
 _WARNINGS = 5
 _ERRORS = 5
@@ -60,7 +61,11 @@ def _versions(job: Job) -> list[str]:
 def _time(job: Job) -> list[str]:
     first = [process.first_time for process in job.processes if process.first_time is not None]
     last = [process.last_time for process in job.processes if process.last_time is not None]
-    return [f"{iso_time(min(first))} to {iso_time(max(last))}"] if first and last else []
+    if not first or not last:
+        return []
+    (day, clock), (last_day, last_clock) = (split_time(iso_time(moment)) for moment in (min(first), max(last)))
+    end = last_clock if last_day == day else f"{day_words(last_day)} {last_clock}"
+    return [f"{day_words(day)} {clock} to {end}"]
 
 
 def _read(job: Job) -> str:

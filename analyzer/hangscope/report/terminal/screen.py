@@ -55,6 +55,7 @@ class Screen:
             force_terminal=options.color,
             no_color=not options.color,
             legacy_windows=False,
+            force_jupyter=False,  # in a kernel rich would show the parts instead of giving them to the page
             markup=False,
             emoji=False,
             highlight=False,
