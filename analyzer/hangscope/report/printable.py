@@ -11,6 +11,9 @@ _HARMFUL = expression(
     "\ud800-\udfff\U000e0000-\U000e007f]"
 )
 
+# Paragraphs, lists and indented lines keep their line ends.
+_LINE_END_IN_PARAGRAPH = expression(r"(?<!\n)[ ]*\n(?=\S)(?![-*] |\d+[.)] )")
+
 # A cut may move this far to fall between two words.
 _WORD = 16
 
@@ -30,6 +33,11 @@ def printable(text: str, *, keep: str = "\t") -> str:
 def one_line(text: str) -> str:
     """`printable` for a place that holds one line: tabs become blanks, line ends are escaped."""
     return printable(text.replace("\t", "    "), keep="")
+
+
+def join_lines(text: str) -> str:
+    """Plain words whose paragraphs are a line each: the line ends of whoever wrote them give way; lists keep theirs."""
+    return _LINE_END_IN_PARAGRAPH.sub(" ", text.strip().replace("\t", "    "))
 
 
 def shorten_middle(text: str, limit: int, mark: str = "...") -> str:

@@ -12,18 +12,14 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from hangscope.expressions import expression
 from hangscope.model import Evidence, Location
 from hangscope.report.options import RenderOptions
-from hangscope.report.printable import one_line, printable, shorten_middle
+from hangscope.report.printable import join_lines, one_line, printable, shorten_middle
 from hangscope.report.proof import shorten_pointers
 
 # Longer lines of prose are hard to read, however wide the terminal is.
 _PROSE_WIDTH = 100
 _NARROWEST = 40
-
-# Paragraphs, lists and indented lines keep their line ends.
-_LINE_END_IN_PARAGRAPH = expression(r"(?<!\n)[ ]*\n(?=\S)(?![-*] |\d+[.)] )")
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +126,7 @@ class Screen:
 
     def words(self, text: str, style: str = "") -> Text:
         """Plain words from anywhere, made safe; the line ends of whoever wrote them give way to ours."""
-        joined = _LINE_END_IN_PARAGRAPH.sub(" ", text.strip().replace("\t", "    "))
-        return Text(printable(joined, keep="\n"), style=style, overflow="fold")
+        return Text(printable(join_lines(text), keep="\n"), style=style, overflow="fold")
 
     def place(self, at: Location) -> str:
         """``file:line``, or the file alone for what has no lines."""
