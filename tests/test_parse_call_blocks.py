@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import io
+import math
 import random
+from typing import Any
+from unittest import mock
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from hangscope.parse import bulk
 from hangscope.parse.reader import read_stream
 from hangscope.parse.source import ParsedSource
+from wrapped_calls import WRAPS, wrapped
+from wrapped_calls import call as call_of
 
 CALLS = 3000
 ODD = {
@@ -25,6 +32,16 @@ ODD = {
     "a host that is none": "{host}",
     "an error": "RuntimeError: NCCL error in: ProcessGroupNCCL.cpp:1, unhandled system error",
 }
+
+
+OTHERS = (
+    " NCCL INFO Connected all rings",
+    " NCCL INFO transport/net.cc:1034 -> 6",
+    " NCCL WARN Call to connect returned Connection refused",
+    " NCCL INFO AllReduce: opCount 3 sendbuff 0x1",
+)
+SLOW = frozenset({"another program's text"})
+"""What no launcher puts there makes a damaged line of a call, and such lines are looked at one by one."""
 
 
 def call(number: int, rng: random.Random, host: str = "node01") -> str:
@@ -56,8 +73,9 @@ def log_with(odd: str) -> bytes:
     return "\n".join([*lines, ""]).encode()
 
 
-def what_it_says(source: ParsedSource) -> tuple[object, ...]:
+def what_it_says(source: ParsedSource) -> tuple[Any, ...]:
     columns = source.calls
+    times = [None] * len(columns) if columns.times is None else [None if math.isnan(t) else t for t in columns.times]
     rows = [
         (
             columns.shapes[shape][2:],
@@ -66,19 +84,101 @@ def what_it_says(source: ParsedSource) -> tuple[object, ...]:
         )
         for shape in columns.shape
     ]
-    writers = [(one.key, one.lines, one.last_call_line, one.first_line, one.last_line) for one in source.writers]
-    by_key = sorted(writers, key=lambda writer: str(writer[0]))
-    return source.record, source.events, rows, columns.op_count, columns.line, by_key, source.block_buffered
+    return (
+        *(source.record, source.events, rows, columns.op_count, columns.line, times, columns.devices),
+        *(source.writers, source.block_buffered),
+    )
+
+
+def one_by_one(log: bytes) -> ParsedSource:
+    with mock.patch.object(bulk, "_WORTH_A_BLOCK", 1 << 40):
+        return read_stream("job.log", io.BytesIO(log))
 
 
 @pytest.mark.parametrize("odd", ODD)
-def test_a_block_with_odd_lines_gives_what_its_lines_give_one_by_one(odd: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_block_with_odd_lines_gives_what_its_lines_give_one_by_one(odd: str) -> None:
     log = log_with(ODD[odd])
     at_once = read_stream("job.log", io.BytesIO(log))
-    monkeypatch.setattr(bulk, "_WORTH_A_BLOCK", 1 << 40)
-    one_by_one = read_stream("job.log", io.BytesIO(log))
-    assert what_it_says(at_once) == what_it_says(one_by_one)
+    assert what_it_says(at_once) == what_it_says(one_by_one(log))
     assert len(at_once.calls) >= CALLS
+
+
+# --- with something around the calls -------------------------------------------------------------------------
+
+
+def taken_from_blocks(log: bytes) -> tuple[ParsedSource, int]:
+    """What a log says, and how many lines of it were not read one by one."""
+    taken = 0
+
+    def counted(self: bulk.CallReader, block: bytes, first_line: int, offset: int) -> object:
+        nonlocal taken
+        found = take(self, block, first_line, offset)
+        taken += 0 if found is None else found[0] - len(found[1])
+        return found
+
+    take = bulk.CallReader.take_block
+    with mock.patch.object(bulk.CallReader, "take_block", counted):
+        return read_stream("job.log", io.BytesIO(log)), taken
+
+
+@pytest.mark.parametrize("name", WRAPS)
+def test_calls_with_something_around_them_are_read_many_at_a_time(name: str) -> None:
+    rng = random.Random(4)  # noqa: S311 - made-up logs, no secret
+    lines = [wrapped(name, number, rank, call_of(number, rank, rng)) for number in range(300) for rank in range(8)]
+    log = "\n".join([*lines, ""]).encode()
+    source, taken = taken_from_blocks(log)
+    assert what_it_says(source) == what_it_says(one_by_one(log))
+    assert len(source.calls) == len(lines)
+    if name not in SLOW:
+        assert taken == len(lines)
+
+
+MIXES = {
+    "seed": st.integers(0, 1 << 30),
+    "names": st.lists(st.sampled_from(sorted(WRAPS)), min_size=1, max_size=3, unique=True),
+    "end": st.sampled_from(("\n", "\r\n", "mixed")),
+    "torn": st.sampled_from((0.0, 0.01, 0.1)),
+    "others": st.sampled_from((0.0, 0.05, 0.5)),
+}
+
+
+@settings(max_examples=30, deadline=None)
+@given(**MIXES)
+def test_blocks_of_any_mix_give_what_their_lines_give_one_by_one(
+    seed: int, names: list[str], end: str, torn: float, others: float
+) -> None:
+    log = mixed_log(seed, names, end, torn, others, whole_headers=True)
+    assert what_it_says(read_stream("job.log", io.BytesIO(log))) == what_it_says(one_by_one(log))
+
+
+@settings(max_examples=15, deadline=None)
+@given(**MIXES)
+def test_blocks_with_torn_headers_give_the_calls_that_their_lines_give(
+    seed: int, names: list[str], end: str, torn: float, others: float
+) -> None:
+    log = mixed_log(seed, names, end, torn, others, whole_headers=False)
+    at_once, slowly = (what_it_says(source) for source in (read_stream("job.log", io.BytesIO(log)), one_by_one(log)))
+    # whose a torn name is, may be known better by whom has seen the lines behind it
+    calls, slow_calls = ([row[:2] for row in rows] for rows in (at_once[2], slowly[2]))
+    assert (at_once[0], calls, at_once[3:6]) == (slowly[0], slow_calls, slowly[3:6])
+
+
+def mixed_log(seed: int, names: list[str], end: str, torn: float, others: float, *, whole_headers: bool) -> bytes:
+    """Lines of eight ranks in one stream, with one of these around them, some of them torn or no calls."""
+    rng = random.Random(seed)  # noqa: S311 - made-up logs, no secret
+    pieces: list[str] = []
+    for number in range(1200):
+        rank = rng.randrange(8)
+        text = call_of(number // 8, rank, rng)
+        if rng.random() < others:
+            text = text[: text.index(" NCCL ")] + rng.choice(OTHERS)
+        line = wrapped(names[rank % len(names)], number, rank, text)
+        if number > 600 and rng.random() < torn:
+            # a buffer's block ends here, and another process's begins; names of hosts are known well by now
+            at = rng.randrange(line.index(" NCCL ") if whole_headers else 0, len(line))
+            line = line[:at] + pieces[-1] + line[at:]
+        pieces.append(line + (rng.choice(("\n", "\r\n")) if end == "mixed" else end))
+    return "".join(pieces).encode()
 
 
 def test_writers_are_numbered_in_the_order_of_their_lines() -> None:

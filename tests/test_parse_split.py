@@ -14,6 +14,7 @@ from hangscope.parse.run import read_inputs
 from hangscope.sources import decode
 from hangscope.sources.inputs import Input
 from test_parse_call_blocks import call, what_it_says
+from wrapped_calls import WRAPS, wrapped
 
 CHUNK = 1 << 15
 TRACEBACK = [
@@ -43,6 +44,8 @@ def job(lines: int = 12_000) -> list[str]:
             made.extend(STACK)
         if number % 45 == 0:
             made.append(f"1: {made[-1]}")
+        if number % 5 == 0:
+            made.append(wrapped(sorted(WRAPS)[number // 5 % len(WRAPS)], number, number % 16, call(number, rng)))
     return made
 
 
@@ -96,9 +99,9 @@ def test_other_processes_do_take_part(tmp_path: Path, monkeypatch: pytest.Monkey
     blocks = []
     take = split.Codes.take
 
-    def told(self: split.Codes, rows: split.Rows, first_line: int) -> None:
+    def told(self: split.Codes, rows: split.Rows, first_line: int, offset: int) -> None:
         blocks.append(rows.count)
-        take(self, rows, first_line)
+        take(self, rows, first_line, offset)
 
     monkeypatch.setattr(split.Codes, "take", told)
     (source,) = read_inputs([written(tmp_path, LOGS["calls and errors"](job()))], jobs=2)

@@ -1,232 +1,212 @@
 """The fast way through collective-call lines: from blocks of raw lines to columns, no object a line.
 
-The one definition of the format is the pattern that grammars/nccl_calls.lark compiles to, behind the NCCL header of an
-unprefixed line. It reads one line of each layout (`hangscope.parse.call_layouts`) and each odd line; lines with
-anything else in front take the slow way.
+Lines of one layout are found together (`hangscope.parse.call_layouts`); what their parts mean, is read once for each
+text (`hangscope.parse.call_texts`). A line that looks like no other goes the slow way.
 """
 
 from __future__ import annotations
 
 import functools
-import re
 from array import array
-from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from hangscope.grammar import Alternative, load_grammars
 from hangscope.model import Event
-from hangscope.parse.columns import CallColumns, CallShape, WriterKey, pointer
+from hangscope.parse.call_tallies import Tallies, Tally, Texts
+from hangscope.parse.call_texts import CallTexts, headed_call
+from hangscope.parse.columns import CallShape, WriterKey, pointer
+from hangscope.sources.unwrap import Unwrapper
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
     from hangscope.parse.call_codes import CodeSlots
-    from hangscope.parse.call_layouts import Fields, Found, LayoutFinder
+    from hangscope.parse.call_entries import Entries
+    from hangscope.parse.call_layouts import Found, LayoutFinder
 
     Ints = npt.NDArray[np.int32]
     Numbers = npt.NDArray[np.integer[Any]]
+    Floats = npt.NDArray[np.float64]
 
-CALL_KIND = "nccl_call"
 MARK = ": opCount "
 _MARK = MARK.encode()
-_LONGEST_NUMBER = 20
-"""Digits of the largest 64-bit number; Python refuses to read thousands of them."""
-_LONGEST_PID = 10
-_LONGEST_DEVICE = 4
-LONGEST = 1024
-"""NCCL's own limit of a line up to 2.28; a call line is far shorter, and a longer one takes the slow, careful way."""
-_HEADER = r"([^\s:\[\]]+):(\d{1,10}):\d+ \[(-?\d+)\] NCCL INFO "
-_NUMBERS = ("count", "dtype", "reduce_op", "root", "comm", "nranks")
-_SHAPE = (1, 2, 3, "call", *_NUMBERS)
-"""The groups that tell calls apart: host, pid, device, operation, and the numbers."""
-_WHO = 2
-"""So many fields of a shape say who calls what; the others come from the end of the line."""
 _WORTH_A_BLOCK = 1 << 14
 """Bytes of a block from which looking at all its lines at once is faster than one by one."""
-_MOST_KEYS = 100_000
-_PROBE = 1 << 13
-"""Bytes at the beginning and the end of a block that tell whether most of its lines are calls."""
+_PROBES, _PROBE = 4, 1 << 12
+"""So many pieces of a block, and its end, tell how many of its lines are calls; their bytes."""
+_OTHERS_A_CALL = 8
+_MANY_LAYOUTS = 512
+_MANY = 256
+_MOST_FRUITLESS = 3
+"""Blocks in which about every call has something new around it; behind them the slow way is the faster one."""
 
 
 @functools.cache
-def call_alternative() -> Alternative:
-    """The grammar's definition of a collective-call line."""
-    return next(a for grammar in load_grammars() for a in grammar.alternatives if a.kind == CALL_KIND)
+def _finders() -> list[LayoutFinder]:
+    return []
 
 
-@functools.cache
-def _line() -> re.Pattern[str]:
-    return re.compile(f"^{_HEADER}{call_alternative().pattern}[ \\t]*$", re.MULTILINE)
-
-
-@functools.cache
 def _finder() -> LayoutFinder:
-    """One for all inputs: what it learns is how lines look, not who wrote them."""
+    """One for many inputs: what it learns is how lines look, not who wrote them."""
     # numpy takes longer to import than a log without calls to read
     from hangscope.parse.call_layouts import LayoutFinder
 
-    return LayoutFinder(_line().match)
+    finders = _finders()
+    if not finders or len(finders[0].fields) > _MANY_LAYOUTS:
+        # what inputs of other kinds have taught would be in the way of what this one teaches
+        finders[:] = [LayoutFinder(headed_call().search)]
+    return finders[0]
 
 
 def _has_many_calls(block: bytes) -> bool:
-    """Whether half of the lines at both ends of a block are calls."""
-    ends = (0, _PROBE), (max(_PROBE, len(block) - _PROBE), len(block))
-    calls = sum(block.count(_MARK, *span) for span in ends)
-    return calls > 0 and calls * 2 >= sum(block.count(b"\n", *span) for span in ends)
+    """Whether enough lines here and there in a block are calls: the others are then taken out of it one by one."""
+    last = max(0, len(block) - _PROBE)
+    spans = [(at, at + _PROBE) for at in range(0, last, max(_PROBE, last // _PROBES))]
+    calls, lines = (sum(block.count(what, *span) for span in (*spans, (last, len(block)))) for what in (_MARK, b"\n"))
+    return calls * _OTHERS_A_CALL >= lines and calls > 0
 
 
 class CallReader:
-    """Puts the collective calls of one file into columns."""
+    """Puts the collective calls of one file into columns.
 
-    def __init__(self, file: str) -> None:
-        self.columns = CallColumns()
-        self._file = file
-        self._match = _line().match
-        self._tallies: dict[int, tuple[int, int]] = {}
-        self._code_of: dict[tuple[str | Any, ...], int] = {}
-        self._heads: dict[bytes, tuple[int, ...]] = {}
-        self._tails: dict[bytes, tuple[int, ...]] = {}
+    Args:
+        file: name of the input.
+        unwrapper: takes off what is put around a line.
+
+    Attributes:
+        columns: the calls.
+        tallies: how many of them each writer made.
+    """
+
+    def __init__(self, file: str, unwrapper: Unwrapper) -> None:
+        self._texts = CallTexts(file, unwrapper.lines)
+        self._unwrapper = unwrapper
+        self.columns = self._texts.columns
+        self.tallies = Tallies()
+        self._entries: Entries | None = None
         self._owners = array("i")
+        self._finder: LayoutFinder | None = None
         self._slots: CodeSlots | None = None
+        self._fruitless = 0
 
-    def take_block(self, block: bytes, first_line: int) -> tuple[int, list[tuple[int, int, int]]] | None:
+    def another(self) -> CallReader:
+        """One that reads the same file, with calls of its own."""
+        return CallReader(self._texts.file, self._unwrapper)
+
+    @property
+    def takes_blocks(self) -> bool:
+        """Whether it is of any use to offer blocks."""
+        return not self._unwrapper.joins and self._fruitless <= _MOST_FRUITLESS
+
+    # --- blocks -----------------------------------------------------------------------------------------
+
+    def take_block(self, block: bytes, first_line: int, offset: int) -> tuple[int, list[tuple[int, int, int]]] | None:
         """Reads the call lines of a block of whole lines.
 
         Args:
             block: without the last newline.
             first_line: number of its first line.
+            offset: of its first line.
 
         Returns:
             How many lines it has, and index, start and end of each that was not read; None when nothing was, as few
-            lines are plain calls.
+            lines are calls.
         """
-        if len(block) < _WORTH_A_BLOCK or not _has_many_calls(block):
+        if len(block) < _WORTH_A_BLOCK or not self.takes_blocks or not _has_many_calls(block):
             return None
-        finder = _finder()
-        found = finder.find(block)
+        if self._finder is None:
+            self._finder = _finder()
+        found = self._finder.find(block)
         if found is None:
             return None
         if len(found.rows):
-            self._append(found, finder.fields, block, first_line)
+            self._append(self._finder, found, block, first_line, offset)
         rest = (~found.taken).nonzero()[0]
         others = zip(rest.tolist(), found.starts[rest].tolist(), found.ends[rest].tolist(), strict=True)
         return len(found.ends), list(others)
 
-    def _append(self, found: Found, fields: Sequence[Fields], block: bytes, first_line: int) -> None:
+    def _append(self, finder: LayoutFinder, found: Found, block: bytes, first_line: int, offset: int) -> None:
         import numpy as np
 
         from hangscope.parse.call_codes import CodeSlots
+        from hangscope.parse.call_entries import Entries
+
+        if self._slots is None or self._entries is None:
+            self._slots, self._entries = CodeSlots(), Entries()
+        entries, heads = self._entries, self._texts.new_heads
 
         def read(row: int) -> int:
-            start, end = int(found.starts[found.rows[row]]), int(found.ends[found.rows[row]])
-            return self._read_shape(block[start:end], fields[int(found.layouts[row])])
+            at = found.rows[row]
+            start, length = int(found.starts[at]), int(found.lengths[at])
+            line, fields = block[start : start + length], finder.fields[int(found.layouts[row])]
+            said = self._texts.laid_out(line, fields)
+            if said is not None:
+                return entries.code(*said)
+            if not fields.clocks:
+                finder.learn_clocks(line)
+            return -1
 
-        if self._slots is None:
-            self._slots = CodeSlots()
-        shapes = self._slots.codes(found.keys, read)
+        codes = self._slots.codes(found.keys, read)
+        news = self._texts.new_heads - heads
+        self._fruitless = self._fruitless + 1 if news > _MANY and news * 2 > len(codes) else 0
+        times, good = entries.times(found, codes)
         rows, op_counts = found.rows, found.op_counts
-        good = shapes >= 0
         if not good.all():
-            # the fields of these hold what no call has
+            # what stands in the fields of these, or around them, no call has
             found.taken[rows[~good]] = False
-            shapes, rows, op_counts = shapes[good], rows[good], op_counts[good]
+            codes, rows, op_counts = codes[good], rows[good], op_counts[good]
+            times = None if times is None else times[good]
             if not len(rows):
                 return
-        self.add_rows(shapes, op_counts, (rows + first_line).astype(np.int32))
+        shapes = entries.shapes(codes)
+        self.add_rows(shapes, op_counts, (rows + first_line).astype(np.int32), times)
+        tallies = Tallies()
+        plain, owners = entries.plain(codes), np.array(self._owners)[shapes]
+        tallies.add_plain(owners[plain], rows[plain] + first_line)
+        if not plain.all():
+            wrapped = ~plain
+            rows, owners = rows[wrapped], owners[wrapped]
+            starts = found.starts[rows]
+            texts = Texts(block, offset, starts, starts + found.lengths[rows], found.ends[rows])
+            tallies.add_wrapped(owners, rows + first_line, texts)
+            if times is not None:
+                timed = ~np.isnan(times[wrapped])
+                tallies.add_times(owners[timed], rows[timed] + first_line, times[wrapped][timed])
+            tallies.add_headed(owners[entries.headed(codes[wrapped])])
+        for writer, tally in tallies.items():
+            self.add_tally(writer, tally)
 
-    def add_rows(self, shapes: Ints, op_counts: Numbers, lines: Ints) -> None:
-        """Adds call lines without a time: the number of the distinct call, opCount and line number of each."""
+    def add_rows(self, shapes: Ints, op_counts: Numbers, lines: Ints, times: Floats | None) -> None:
+        """Adds call lines: the number of the distinct call, opCount, line number and time (NaN: none) of each."""
         import numpy as np
 
         wide = bool(op_counts.max() > np.iinfo(np.int32).max)
         counts = op_counts.astype(np.int64 if wide else np.int32)
-        self.columns.append_rows(shapes.tobytes(), counts.tobytes(), lines.tobytes(), wide=wide)
+        timed = None if times is None else times.tobytes()
+        self.columns.append_rows(shapes.tobytes(), counts.tobytes(), lines.tobytes(), timed, wide=wide)
         self._owners.extend(shape.writer for shape in self.columns.shapes[len(self._owners) :])
-        owners = np.array(self._owners)[shapes]
-        calls = np.bincount(owners)
-        last = np.zeros(len(calls), dtype=np.int64)
-        last[owners] = lines
-        for code in np.flatnonzero(calls).tolist():
-            self._tally(code, int(calls[code]), int(last[code]))
 
-    def _read_shape(self, line: bytes, fields: Fields) -> int:
-        """Number of the distinct call that a line is; -1 when it is none."""
-        head, tail = line[: fields.head_end], line[fields.tail_start : fields.tail_end]
-        who, what = self._heads.get(head), self._tails.get(tail)
-        if who is not None and what is not None:
-            # what is right in one line is right in another: the parts of a call do not depend on each other
-            return self.columns.shape_code(CallShape(*who, *what))
-        found = self._match(line.decode("ascii"))
-        code = -1 if found is None else self._code(found)
-        if code >= 0:
-            shape = self.columns.shapes[code]
-            for kept in (self._heads, self._tails):
-                if len(kept) > _MOST_KEYS:
-                    kept.clear()
-            self._heads[head], self._tails[tail] = shape[:_WHO], shape[_WHO:]
-        return code
+    def add_tally(self, writer: int, tally: Tally) -> None:
+        """Adds what a writer wrote behind what was counted before."""
+        self.tallies.of(writer).add(tally)
+        key = self.columns.writers[writer]
+        if tally.headed and key.host is not None and key.pid is not None:
+            self._unwrapper.saw(key.host, key.pid, tally.headed)
+
+    # --- single lines -----------------------------------------------------------------------------------
 
     def take(self, text: str, number: int) -> bool:
         """Reads one raw line with `MARK` in it; False when it is not a plain call line."""
-        found = self._match(text) if len(text) <= LONGEST else None
-        if found is None or len(op_count := found["op_count"]) > _LONGEST_NUMBER:
+        said = self._texts.plain(text)
+        if said is None:
             return False
-        code = self._code(found)
-        if code < 0:
-            return False
-        self.columns.append_code(code, int(op_count, 16), number)
-        self._tally(self.columns.shapes[code].writer, 1, number)
+        code, op_count = said
+        self.columns.append_code(code, op_count, number)
+        self.tallies.of(self.columns.shapes[code].writer).add_plain(1, number)
         return True
 
-    def _code(self, found: re.Match[str]) -> int:
-        """Number of the distinct call that a line is; -1 when its numbers are too long to be any."""
-        texts = found.group(*_SHAPE)
-        code = self._code_of.get(texts)
-        if code is None:
-            if len(self._code_of) > _MOST_KEYS:
-                self._code_of.clear()
-            code = self._code_of[texts] = self._new_code(found)
-        return code
-
-    def _new_code(self, found: re.Match[str]) -> int:
-        count, dtype, redop, root, comm, nranks = numbers = found.group(*_NUMBERS)
-        if max(map(len, numbers)) > _LONGEST_NUMBER or len(found[2]) > _LONGEST_PID:
-            return -1
-        columns = self.columns
-        return columns.shape_code(
-            CallShape(
-                self._writer(found),
-                columns.op_code(found["call"]),
-                int(count),
-                int(dtype),
-                int(redop),
-                int(root),
-                pointer(comm),
-                int(nranks),
-            )
-        )
-
-    def _tally(self, writer: int, calls: int, last: int) -> None:
-        known, before = self._tallies.get(writer, (0, 0))
-        self._tallies[writer] = (known + calls, max(before, last))
-
-    def tallies(self) -> Iterator[tuple[WriterKey, int, int]]:
-        """Each writer of calls that came the fast way, with how many, and the line of the last one."""
-        writers = self.columns.writers
-        for code, (calls, last) in self._tallies.items():
-            yield writers[code], calls, last
-
-    def _writer(self, found: re.Match[str]) -> int:
-        """The writer's number; of a new one its device is noted."""
-        key, known = WriterKey(self._file, "", found[1], int(found[2])), len(self.columns.writers)
-        code = self.columns.writer_code(key)
-        if code == known and 0 < len(found[3]) <= _LONGEST_DEVICE and not found[3].startswith("-"):
-            self.columns.devices[key] = int(found[3])
-        return code
-
     def take_event(self, event: Event, key: WriterKey) -> None:
-        """Takes a call line that came the slow way (with a prefix, or torn off another line)."""
+        """Takes a call line that came the slow way (with something around it, or torn off another line)."""
 
         def number(name: str) -> int:
             value = event.fields.get(name)

@@ -10,7 +10,7 @@ import bisect
 import math
 from array import array
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from hangscope.model import Line
 
@@ -66,6 +66,7 @@ _LARGEST = CallShape(2**31 - 1, 127, 2**63 - 1, 2**15 - 1, 2**63 - 1, 2**31 - 1,
 _MAX_OPS = 127
 """NCCL has a dozen operations; more names than fit their column are no operations, and share the last one."""
 _MANY = 100_000
+Number = TypeVar("Number", int, float)
 _INT32 = 2**31 - 1
 _INT64 = 2**63 - 1
 
@@ -125,13 +126,14 @@ class CallColumns:
             self._times.extend([math.nan] * (len(self) - 1 - len(self._times)))
             self._times.append(time)
 
-    def append_rows(self, shapes: bytes, op_counts: bytes, lines: bytes, *, wide: bool) -> None:
-        """Adds rows without a time, each column as the bytes of native integers.
+    def append_rows(self, shapes: bytes, op_counts: bytes, lines: bytes, times: bytes | None, *, wide: bool) -> None:
+        """Adds rows, each column as the bytes of native numbers.
 
         Args:
             shapes: indexes into `shapes`, 32 bits each.
             op_counts: 64 bits each when `wide`, else 32.
             lines: line numbers, 32 bits each.
+            times: seconds as 64-bit floating point, NaN where a line has no time; None when no line has one.
             wide: some opCount needs 64 bits.
         """
         if wide:
@@ -142,13 +144,18 @@ class CallColumns:
         self.shape.frombytes(shapes)
         self.op_count.frombytes(op_counts)
         self.line.frombytes(lines)
+        if times is not None:
+            if self._times is None:
+                self._times = array("d")
+            self._times.extend([math.nan] * (before - len(self._times)))
+            self._times.frombytes(times)
         if 0 < before < len(self.line):
             self._in_order = self._in_order and self.line[before - 1] <= self.line[before]
 
-    def take_rows(self) -> tuple[array[int], array[int], array[int]]:
-        """Takes all rows out: shapes, opCounts and lines."""
-        rows = self.shape, self.op_count, self.line
-        self.shape, self.op_count, self.line = array("i"), array("i"), array("i")
+    def take_rows(self) -> tuple[array[int], array[int], array[int], array[float] | None]:
+        """Takes all rows out: shapes, opCounts, lines and times."""
+        rows = self.shape, self.op_count, self.line, self.times
+        self.shape, self.op_count, self.line, self._times = array("i"), array("i"), array("i"), None
         return rows
 
     def _widen(self) -> None:
@@ -163,13 +170,26 @@ class CallColumns:
         self._shape_index.clear()
         if self._in_order:
             return
-        order = _order(self.line)
         times = self.times
-        self.shape = array("i", [self.shape[row] for row in order])
-        self.op_count = array(self.op_count.typecode, [self.op_count[row] for row in order])
-        self.line = array("i", [self.line[row] for row in order])
+        order = _order(self.line)
+        self.shape = _picked(self.shape, order)
+        self.op_count = _picked(self.op_count, order)
+        self.line = _picked(self.line, order)
         if times is not None:
-            self._times = array("d", [times[row] for row in order])
+            self._times = _picked(times, order)
+        self._number_anew()
+
+    def _number_anew(self) -> None:
+        """Numbers calls, writers and operations in the order of their rows, however these were read."""
+        used = list(dict.fromkeys(self.shape))
+        writers = list(dict.fromkeys(self.shapes[code].writer for code in used))
+        ops = list(dict.fromkeys(self.shapes[code].op for code in used))
+        shape_of, writer_of, op_of = ({old: new for new, old in enumerate(codes)} for codes in (used, writers, ops))
+        shapes = (self.shapes[code] for code in used)
+        self.shapes = [shape._replace(writer=writer_of[shape.writer], op=op_of[shape.op]) for shape in shapes]
+        self.writers = [self.writers[code] for code in writers]
+        self.ops = [self.ops[code] for code in ops]
+        self.shape = array("i", map(shape_of.__getitem__, self.shape))
 
     @classmethod
     def restored(
@@ -226,14 +246,23 @@ class CallColumns:
         return code
 
 
-def _order(lines: array[int]) -> list[int]:
+def _order(lines: array[int]) -> array[int]:
     """The places of these numbers in ascending order; equal ones stay in theirs."""
     if len(lines) < _MANY:
-        return sorted(range(len(lines)), key=lines.__getitem__)
+        return array("q", sorted(range(len(lines)), key=lines.__getitem__))
     import numpy as np  # noqa: PLC0415 - for fewer it takes longer to import
 
-    order: list[int] = np.argsort(np.frombuffer(lines, dtype=np.int32), kind="stable").tolist()
-    return order
+    return array("q", np.argsort(np.frombuffer(lines, dtype=np.int32), kind="stable").tobytes())
+
+
+def _picked(numbers: array[Number], places: array[int]) -> array[Number]:
+    """The numbers at these places."""
+    if len(numbers) < _MANY:
+        return array(numbers.typecode, map(numbers.__getitem__, places))
+    import numpy as np  # noqa: PLC0415 - see `_order`
+
+    picked = np.frombuffer(numbers, dtype=np.dtype(numbers.typecode))[np.frombuffer(places, dtype=np.int64)]
+    return array(numbers.typecode, picked.tobytes())
 
 
 def pointer(text: str | None) -> int:

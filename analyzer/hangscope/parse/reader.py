@@ -12,7 +12,8 @@ from hangscope.grammar import GrammarSet, load_set
 from hangscope.model import Event, Line, SourceRecord, Value
 from hangscope.parse.advice import AdviceSkipper
 from hangscope.parse.blocks import BlockReader
-from hangscope.parse.bulk import CALL_KIND, MARK, CallReader
+from hangscope.parse.bulk import MARK, CallReader
+from hangscope.parse.call_texts import CALL_KIND
 from hangscope.parse.columns import WriterKey, writer_key
 from hangscope.parse.complaints import Complaints
 from hangscope.parse.formats import find_format
@@ -20,7 +21,7 @@ from hangscope.parse.source import RESTART_KINDS, ParsedSource, WriterInfo
 from hangscope.parse.split import WORTH_SPLITTING, SplitFile
 from hangscope.parse.stacks import StackReader, placed
 from hangscope.parse.tracebacks import ExceptionRecord, TracebackAssembler
-from hangscope.sources.decode import RawLine, Rest, read_raw_lines
+from hangscope.sources.decode import RawLine, Rest, Sample, read_raw_lines
 from hangscope.sources.inputs import Input
 from hangscope.sources.origin import hints
 from hangscope.sources.sniff import SNIFF_BYTES, Kind, Sniffed, sniff
@@ -82,9 +83,10 @@ class _Reader:
         self._size = size
         self._processes = processes
         self._grammars: GrammarSet = load_set()
-        self._calls = CallReader(name)
         self._unwrapper = Unwrapper(name)
+        self._calls = CallReader(name, self._unwrapper)
         self._writers: dict[WriterKey, WriterInfo] = {}
+        self._first_lines: dict[WriterKey, int] = {}
         self._assemblers: dict[tuple[str, int | None], TracebackAssembler] = {}
         self._stacks = StackReader(name)
         self._folded: dict[tuple[str, WriterKey, str], Event] = {}
@@ -117,11 +119,12 @@ class _Reader:
     # --- lines ------------------------------------------------------------------------------------------
 
     def _raw_lines(self, stream: BinaryIO) -> Iterator[RawLine]:
+        sample = Sample(SAMPLE, self._unwrapper.look)
         file = getattr(stream, "raw", None)
         if self._processes < 2 or self._size < WORTH_SPLITTING or not isinstance(file, io.FileIO):
-            return read_raw_lines(stream, self._take_block, SAMPLE)
-        split = SplitFile(file, self._size, self._name, self._calls, self._processes)
-        return split.lines(self._take_block, SAMPLE, self._passed)
+            return read_raw_lines(stream, self._take_block, sample)
+        split = SplitFile(file, self._size, self._calls, self._processes)
+        return split.lines(self._take_block, sample, self._passed)
 
     def _passed(self, line: int, end: int) -> None:
         """A block was read up to this line, and to this place."""
@@ -129,7 +132,7 @@ class _Reader:
 
     def _take_block(self, block: bytes, first_line: int, end: int) -> tuple[int, Rest] | None:
         """Takes the calls of a block."""
-        taken = self._calls.take_block(block, first_line)
+        taken = self._calls.take_block(block, first_line, end - len(block) - 1)
         if taken is not None:
             self._passed(first_line + taken[0] - 1, end)
         return taken
@@ -141,19 +144,20 @@ class _Reader:
         for line in self._unwrapper.lines(raw):
             self._take_line(line)
 
-    def _writer(self, key: WriterKey) -> WriterInfo:
+    def _writer(self, key: WriterKey, line: int) -> WriterInfo:
         info = self._writers[key] = WriterInfo(key)
+        self._first_lines[key] = line
         return info
 
     def _take_line(self, line: Line) -> None:
         if line.header != "nccl" and (taken := self._stacks.feed(line)) is not None:
             if not taken.head:
                 key = writer_key(line if taken.dump is None else taken.dump.line)
-                (self._writers.get(key) or self._writer(key)).lines += 1
+                (self._writers.get(key) or self._writer(key, line.number)).lines += 1
                 return
             line = line if taken.dump is None else placed(line, taken.dump)
         key = writer_key(line)
-        info = self._writers.get(key) or self._writer(key)
+        info = self._writers.get(key) or self._writer(key, line.number)
         info.note(line)
         if not line.header and self._blocks.feed(line):
             return
@@ -217,27 +221,38 @@ class _Reader:
         line = record.line
         key = writer_key(line)
         if key not in self._writers:
-            self._writer(key)
+            self._writer(key, line.number)
         self._events.append(Event("python", "exception", fields, line))
+
+    def _take_tallies(self) -> None:
+        """Tells the writers of the calls that were taken many at a time; they were not told line by line."""
+        for writer, tally in sorted(self._calls.tallies.items(), key=lambda item: item[0]):
+            key = self._calls.columns.writers[writer]
+            first = tally.first.number if tally.first is not None else self._lines + 1
+            info = self._writers.get(key) or self._writer(key, first)
+            self._first_lines[key] = min(self._first_lines[key], first)
+            info.lines += tally.plain + tally.wrapped
+            info.last_call_line = tally.last_plain
+            for raw in filter(None, (tally.first, tally.last)):
+                info.see(self._unwrapper.lines(raw)[0])
+            for timed in filter(None, (tally.first_timed, tally.last_timed)):
+                info.see_time(*timed)
 
     def _finish(self, size: int, *, complete: bool) -> ParsedSource:
         name = self._name
+        self._take_tallies()
         self._calls.columns.finish()
-        for key, calls, last in self._calls.tallies():
-            info = self._writers.get(key) or self._writer(key)
-            info.lines += calls
-            info.last_call_line = last
         dumps = self._stacks.finish(complete=complete)
         for dump in dumps:
             if (key := writer_key(dump.line)) not in self._writers:
-                self._writer(key).note(dump.line)
+                self._writer(key, dump.line.number).note(dump.line)
         self._events.sort(key=lambda event: event.line.number)
         record = SourceRecord(name, "log" if self._lines else "empty", self._lines, size, self._unrecognized)
         return ParsedSource(
             record=record,
             events=self._events,
             calls=self._calls.columns,
-            writers=list(self._writers.values()),
+            writers=sorted(self._writers.values(), key=lambda info: self._first_lines[info.key]),
             block_buffered=size > 0 and (size % STDIO_BUFFER == 0 or not complete),
             attempt=hints(name).attempt,
             dumps=dumps,

@@ -18,6 +18,7 @@ class WriterInfo:
 
     Attributes:
         lines: lines it wrote, call lines among them.
+        first_time, last_time: of its first and last line with a time; `first_timed` and `last_timed` are their numbers.
         last_call_line: number of its last collective-call line (0: none); these are not kept as `Line`.
     """
 
@@ -28,18 +29,34 @@ class WriterInfo:
     first_line: Line | None = None
     last_line: Line | None = None
     last_call_line: int = 0
+    first_timed: int = 0
+    last_timed: int = 0
 
     def note(self, line: Line) -> None:
         """Counts one line."""
         self.lines += 1
         if line.time is not None:
             if self.first_time is None:
-                self.first_time = line.time
-            self.last_time = line.time
+                self.first_time, self.first_timed = line.time, line.number
+            self.last_time, self.last_timed = line.time, line.number
         if line.text:
             if self.first_line is None:
                 self.first_line = line
             self.last_line = line
+
+    def see(self, line: Line) -> None:
+        """Takes a line that was counted, and may stand before or behind those that were noted."""
+        if self.first_line is None or line.number < self.first_line.number:
+            self.first_line = line
+        if self.last_line is None or line.number > self.last_line.number:
+            self.last_line = line
+
+    def see_time(self, number: int, time: float) -> None:
+        """The same for the time of a line, given its number."""
+        if self.first_time is None or number < self.first_timed:
+            self.first_time, self.first_timed = time, number
+        if self.last_time is None or number > self.last_timed:
+            self.last_time, self.last_timed = time, number
 
 
 def recording_writer(recording: Recording) -> WriterInfo:

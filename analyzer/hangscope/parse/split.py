@@ -17,8 +17,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hangscope.parse.bulk import CallReader
+from hangscope.parse.call_tallies import Tally
 from hangscope.parse.columns import CallShape, WriterKey
-from hangscope.sources.decode import CHUNK, LONG, RawLine, TakeBlock, read_raw_lines, split_block
+from hangscope.sources.decode import CHUNK, LONG, RawLine, Sample, TakeBlock, read_raw_lines, split_block
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -37,7 +38,8 @@ class Rows:
     Attributes:
         count: lines of the block.
         rest: index, place in the block and bytes of each line that was not read.
-        shapes, op_counts, lines: a row for each call; its line is an index.
+        shapes, op_counts, lines, times: a row for each call; its line is an index.
+        tallies: the calls by writer; lines are indexes, offsets places in the block.
         new_shapes, new_writers, new_ops: what this worker has not told yet, a writer with its device.
     """
 
@@ -46,6 +48,8 @@ class Rows:
     shapes: array[int]
     op_counts: array[int]
     lines: array[int]
+    times: array[float] | None
+    tallies: dict[int, Tally]
     new_shapes: list[tuple[int, ...]]
     new_writers: list[tuple[WriterKey, int | None]]
     new_ops: list[str]
@@ -74,20 +78,18 @@ class SplitFile:
     Args:
         file: a plain file.
         size: bytes of it to read.
-        name: of the input.
         calls: takes the calls.
         processes: how many to read with beside this one.
     """
 
-    def __init__(self, file: io.FileIO, size: int, name: str, calls: CallReader, processes: int) -> None:
+    def __init__(self, file: io.FileIO, size: int, calls: CallReader, processes: int) -> None:
         self._file = file
         self._size = size
-        self._name = name
         self._calls = calls
         self._processes = processes
         self._codes: list[Codes] = [Codes(calls) for _ in range(processes)]
 
-    def lines(self, take_block: TakeBlock, sample: int, taken: Callable[[int, int], None]) -> Iterator[RawLine]:
+    def lines(self, take_block: TakeBlock, sample: Sample, taken: Callable[[int, int], None]) -> Iterator[RawLine]:
         """The lines that are not taken, in order.
 
         Args:
@@ -101,7 +103,7 @@ class SplitFile:
         number, offset = yield from read_raw_lines(first, take_block, sample)
         if cut is None:
             return
-        if len(self._calls.columns):
+        if len(self._calls.columns) and self._calls.takes_blocks:
             number, offset = yield from self._split(number, offset, taken)
         if offset < self._size:
             # no calls, or a line so long that it is none
@@ -112,7 +114,7 @@ class SplitFile:
         self, number: int, offset: int, taken: Callable[[int, int], None]
     ) -> Generator[RawLine, None, tuple[int, int]]:
         last = -(-self._size // CHUNK)
-        with _workers(self._file, self._size, self._name, range(UNIT, last, UNIT), self._processes) as units:
+        with _workers(self._file, self._size, self._calls, range(UNIT, last, UNIT), self._processes) as units:
             for numbers, unit in zip(itertools.cycle(self._codes), units, strict=False):
                 if unit is None:
                     break
@@ -123,7 +125,7 @@ class SplitFile:
                         yield from lines
                     else:
                         count = block.rows.count
-                        numbers.take(block.rows, number)
+                        numbers.take(block.rows, number, block.offset)
                         taken(number + count - 1, offset + block.length + 1)
                         for index, start, line in block.rows.rest:
                             yield from split_block(line, number + index, offset + start)[1]
@@ -144,8 +146,8 @@ class Codes:
         self._ops: list[int] = []
         self._shapes = array("i")
 
-    def take(self, rows: Rows, first_line: int) -> None:
-        """Adds the calls of a block whose first line has this number."""
+    def take(self, rows: Rows, first_line: int, offset: int) -> None:
+        """Adds the calls of a block whose first line has this number and this offset."""
         import numpy as np  # noqa: PLC0415 - longer to import than a log without calls to read
 
         columns = self._calls.columns
@@ -159,7 +161,10 @@ class Codes:
         if len(rows.shapes):
             shapes = np.array(self._shapes, dtype=np.int32)[np.frombuffer(rows.shapes, dtype=np.int32)]
             counts = np.frombuffer(rows.op_counts, dtype=np.dtype(rows.op_counts.typecode))
-            self._calls.add_rows(shapes, counts, np.frombuffer(rows.lines, dtype=np.int32) + np.int32(first_line))
+            lines = np.frombuffer(rows.lines, dtype=np.int32) + np.int32(first_line)
+            self._calls.add_rows(shapes, counts, lines, None if rows.times is None else np.frombuffer(rows.times))
+        for writer, tally in rows.tallies.items():
+            self._calls.add_tally(self._writers[writer], tally.moved(first_line, offset))
 
 
 class _Part(io.RawIOBase):
@@ -188,7 +193,7 @@ def _behind_newline(file: io.FileIO, end: int) -> int | None:
 
 @contextmanager
 def _workers(
-    file: io.FileIO, size: int, name: str, firsts: Sequence[int], processes: int
+    file: io.FileIO, size: int, calls: CallReader, firsts: Sequence[int], processes: int
 ) -> Iterator[Iterator[Unit | None]]:
     """Starts the workers; gives the pieces of work that begin with these chunks, in order, those of worker 0 first.
 
@@ -202,7 +207,7 @@ def _workers(
     try:
         for _ in range(processes):
             here, there = context.Pipe()
-            process = context.Process(target=_work, args=(there, [*pipes, here], file, size, name), daemon=True)
+            process = context.Process(target=_work, args=(there, [*pipes, here], file, size, calls), daemon=True)
             process.start()
             there.close()
             pipes.append(here)
@@ -232,10 +237,10 @@ def _units(pipes: Sequence[Connection], firsts: Sequence[int]) -> Iterator[Unit 
         yield None
 
 
-def _work(pipe: Connection, foreign: list[Connection], file: io.FileIO, size: int, name: str) -> None:
+def _work(pipe: Connection, foreign: list[Connection], file: io.FileIO, size: int, calls: CallReader) -> None:
     for other in foreign:
         other.close()
-    worker = _Worker(file, size, name)
+    worker = _Worker(file, size, calls.another())
     try:
         while True:
             pipe.send(worker.unit(pipe.recv()))
@@ -246,10 +251,10 @@ def _work(pipe: Connection, foreign: list[Connection], file: io.FileIO, size: in
 class _Worker:
     """Reads the call lines of pieces of one file; what it has told of calls it does not tell again."""
 
-    def __init__(self, file: io.FileIO, size: int, name: str) -> None:
+    def __init__(self, file: io.FileIO, size: int, calls: CallReader) -> None:
         self._file = file
         self._size = size
-        self._calls = CallReader(name)
+        self._calls = calls
         self._told = [0, 0, 0]
 
     def unit(self, first: int) -> Unit | None:
@@ -276,10 +281,11 @@ class _Worker:
                 pending += piece
             if len(pending) > LONG:
                 return None
+        _leave_out_middles(blocks)
         return Unit(blocks, pending if at == self._size else b"")
 
     def _rows(self, block: bytes) -> Rows | None:
-        taken = self._calls.take_block(block, 0)
+        taken = self._calls.take_block(block, 0, 0)
         if taken is None:
             return None
         columns = self._calls.columns
@@ -288,9 +294,21 @@ class _Worker:
             taken[0],
             [(index, start, block[start:end]) for index, start, end in taken[1]],
             *columns.take_rows(),
+            self._calls.tallies.take(),
             [tuple(shape) for shape in columns.shapes[shapes:]],
             [(key, columns.devices.get(key)) for key in columns.writers[writers:]],
             columns.ops[ops:],
         )
         self._told = [len(columns.shapes), len(columns.writers), len(columns.ops)]
         return rows
+
+
+def _leave_out_middles(blocks: Sequence[Block]) -> None:
+    """Of each writer, only the first and the last line of all blocks are of interest."""
+    for ordered, which in ((blocks, "first"), (blocks[::-1], "last")):
+        seen: set[int] = set()
+        for tallies in (block.rows.tallies for block in ordered if block.rows is not None):
+            for writer, tally in tallies.items():
+                if writer in seen:
+                    setattr(tally, which, None)
+            seen |= tallies.keys()

@@ -50,6 +50,19 @@ TakeBlock = Callable[[bytes, int, int], tuple[int, Rest] | None]
 are there, and which are not taken? None when the block is not taken at all."""
 
 
+class Sample(NamedTuple):
+    """Who wants to see the first lines of a file.
+
+    Attributes:
+        most: how many.
+        look: shown them; False when it would rather have them one by one, like all others, before any block is offered.
+            It is not asked where they do not stand together at the beginning.
+    """
+
+    most: int
+    look: Callable[[Sequence[RawLine]], bool]
+
+
 class Readable(Protocol):
     """What bytes are read from."""
 
@@ -82,14 +95,19 @@ _make: Callable[[tuple[int, int, str, int, bool, bool]], RawLine] = functools.pa
 
 
 def read_raw_lines(
-    stream: Readable, take_block: TakeBlock | None = None, sample: int = 0, *, number: int = 1, offset: int = 0
+    stream: Readable,
+    take_block: TakeBlock | None = None,
+    sample: Sample | None = None,
+    *,
+    number: int = 1,
+    offset: int = 0,
 ) -> Generator[RawLine, None, tuple[int, int]]:
     """Yields the lines of a binary stream, in order, without ever holding more than a few MiB of it.
 
     Args:
         stream: what to read.
         take_block: offered each run of whole lines before they are split; lines that it takes are not yielded.
-        sample: so many lines at least are yielded before the first block is offered.
+        sample: shown the first lines before any is offered or yielded.
         number: of the first line.
         offset: of the first line; elsewhere than at the beginning there is no byte order mark.
 
@@ -98,6 +116,7 @@ def read_raw_lines(
     """
     pending = b""
     long: _LongLine | None = None
+    to_show = sample.most if sample is not None else 0
     for piece in _chunks(stream) if offset == 0 else _pieces(stream, b""):
         chunk = piece
         if long is not None:
@@ -111,8 +130,10 @@ def read_raw_lines(
         last = chunk.rfind(b"\n")
         if last >= 0:
             block = b"".join((pending, memoryview(chunk)[:last]))
-            for part in (block,) if number > sample else _parts(block, sample + 1 - number):
-                count, lines = _block(part, number, offset, take_block if number > sample else None)
+            if sample is not None and number == 1 and _shown(block, offset, sample):
+                to_show = 0
+            for part in (block,) if number > to_show else _parts(block, to_show + 1 - number):
+                count, lines = _block(part, number, offset, take_block if number > to_show else None)
                 yield from lines
                 number += count
                 offset += len(part) + 1
@@ -130,6 +151,14 @@ def read_raw_lines(
         yield from long.finish(complete=False)
         return number + 1, long.end
     return number, offset
+
+
+def _shown(block: bytes, offset: int, sample: Sample) -> bool:
+    """Shows the first lines of a file, if there are enough of them in the first block."""
+    head, rest = (*_parts(block, sample.most), b"")[:2]
+    if not rest:
+        return False
+    return sample.look(list(itertools.islice(_block(head, 1, offset, None)[1], sample.most)))
 
 
 def _parts(block: bytes, count: int) -> Iterator[bytes]:

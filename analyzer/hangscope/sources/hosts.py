@@ -44,6 +44,17 @@ class Hosts:
             return host
         return self._better(host, known)
 
+    def saw(self, host: str, pid: int, lines: int) -> None:
+        """Counts lines that begin with a header of this process and need no settling."""
+        known = self._of.get(pid)
+        if known is None:
+            if len(self._of) >= _MAX_PIDS:
+                return
+            known = self._of[pid] = Counter()
+        if host in known or len(known) < _MAX_NAMES:
+            known[host] += lines
+            self._all[host] += lines
+
     def _better(self, host: str, known: Counter[str]) -> str:
         """A name of which this one is a part, or that is part of it, when that one is much better attested."""
         alike = {name for name in known if host.endswith(name) or name.endswith(host)}

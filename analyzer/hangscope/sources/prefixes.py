@@ -191,9 +191,12 @@ _ISO_RULES: tuple[tuple[re.Pattern[str], Handler], ...] = (
 )
 # journalctl -o short-iso: the time came off, host and program are left
 _JOURNAL = expression(r"(?P<host>[\w.-]+) (?=(?P<program>kernel|[\w./@-]+\[\d+\]): )")
-_CTIME = expression(
-    r"\[(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) " + _MONTH + r" +(?P<day>\d{1,2}) " + _CLOCK + r" (?P<year>\d{4})\] "
+_WEEKDAY = r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) "
+# mpirun --timestamp-output, alone and with --tag-output
+_MPIRUN_TIME = expression(
+    _WEEKDAY + _MONTH + r" +(?P<day>\d{1,2}) " + _CLOCK + r" (?P<year>\d{4})(?:<std(?:out|err|diag)>:|(?=\[))"
 )
+_CTIME = expression(r"\[" + _WEEKDAY + _MONTH + r" +(?P<day>\d{1,2}) " + _CLOCK + r" (?P<year>\d{4})\] ")
 # dmesg -x --time-format iso, and Talos
 _DMESG_X = expression(
     r"(?:kern|user|daemon|syslog) *: *(?:emerg|alert|crit|err|warn|warning|notice|info|debug) *: \[?" + _ISO + r"\]?:? "
@@ -228,6 +231,7 @@ _ALWAYS: tuple[tuple[str, re.Pattern[str], Handler], ...] = (
     ("0", _PIPE_PREFIX, _pipe),
     (" ", _TASK_PREFIX, _srun),
     ("a", _SYSLOG, _syslog),
+    ("a", _MPIRUN_TIME, _time),
     ("a", _DMESG_X, _kernel_time),
     ("a", expression(r"(?P<tag>[\w.-]+) \[(?:stdout|stderr)\] "), _stdio),
     ("a", _DETERMINED, _stdio),
@@ -236,7 +240,7 @@ _ALWAYS: tuple[tuple[str, re.Pattern[str], Handler], ...] = (
 )
 # words with a digit or dash that stand in front of a colon and are no machines
 _NOT_HOST = expression(
-    r"python\d|.*\.(?:py|cc|cpp|cu|sh|c|h)$|.*-(?:error|warning|info)$|(?:step|epoch|iter|rank|line|gpu|node_rank)[-_]?\d",
+    r"python\d|.*\.(?:py|cc|cpp|cu|sh|c|h)$|.*-(?:error|warning|info)$|(?:step|epoch|iter|rank|line|node_rank)[-_]?\d|gpu[-_]?\d{1,2}(?!\d)",
     re.IGNORECASE,
 )
 _DIGIT_OR_DASH = expression(r"\d|-")
@@ -309,17 +313,21 @@ def looks_like_host(token: str) -> bool:
     return _DIGIT_OR_DASH.search(token) is not None and not token.isdecimal() and not _NOT_HOST.match(token)
 
 
+_HEADED = expression(r"[A-Za-z][^\s:|]*:\d+:\d+ \[-?\d+\] ")
 _CHOICES = (("task", _TASK_PREFIX), ("bracket", _BRACKET_PREFIX), ("host", _HOST_PREFIX), ("pipe", _PIPE_PREFIX))
 
 
 def choose_styles(texts: Iterable[str], year: int) -> Styles:
     """Decides by many lines what one line cannot tell."""
-    sample = [text for text in texts if text.strip()]
+    lines = [text for text in texts if text.strip()]
+    # most files are NCCL's own, and a header with a host's name in front of it is no prefix of any kind
+    sample = [text for text in lines if not _HEADED.match(text)]
+    bare = len(lines) - len(sample)
     styles = Styles(year=year)
     # one style may hide another (pdsh around srun -l), so look again behind what was found
     for _ in range(3):
         writers, rests = _stripped(sample, styles)
-        if not _choose_once(rests, styles):
+        if not _choose_once(rests, bare, styles):
             break
     else:
         writers, _ = _stripped(sample, styles)
@@ -333,16 +341,23 @@ def _stripped(texts: list[str], styles: Styles) -> tuple[list[Writer], list[str]
     return writers, [text[strip(text, writer, styles) :] for text, writer in zip(texts, writers, strict=True)]
 
 
-def _choose_once(rests: list[str], styles: Styles) -> bool:
+def _choose_once(rests: list[str], bare: int, styles: Styles) -> bool:
     for name, pattern in _CHOICES:
-        if not getattr(styles, name) and _is_style(rests, pattern, name):
+        if not getattr(styles, name) and _is_style(rests, bare, pattern, name):
             setattr(styles, name, True)
             return True
     return False
 
 
-def _is_style(rests: list[str], pattern: re.Pattern[str], name: str) -> bool:
-    """Most lines have it and its tokens repeat, or some lines have it in front of something unmistakable."""
+def _is_style(rests: list[str], bare: int, pattern: re.Pattern[str], name: str) -> bool:
+    """Most lines have it and its tokens repeat, or some lines have it in front of something unmistakable.
+
+    Args:
+        rests: the lines without the prefixes found so far.
+        bare: so many further lines have no prefix.
+        pattern: of the style.
+        name: of the style.
+    """
     tokens: Counter[str] = Counter()
     strong = 0
     for rest in rests:
@@ -357,7 +372,7 @@ def _is_style(rests: list[str], pattern: re.Pattern[str], name: str) -> bool:
     total = sum(tokens.values())
     if strong >= 2 and strong * 10 >= total:
         return True
-    if total < 3 or total * 10 < len(rests) * 6:
+    if total < 3 or total * 10 < (len(rests) + bare) * 6:
         return False
     # line numbers are all different; ranks and hosts come back
     return len(tokens) * 2 <= total or (len(tokens) < 3 and total >= 3)

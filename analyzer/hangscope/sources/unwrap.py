@@ -6,7 +6,7 @@ import itertools
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from hangscope.expressions import expression
 from hangscope.model import Line
@@ -30,6 +30,7 @@ _MAX_HEADS = 1 << 15
 _TAGS_LENGTH = 200
 """The tags of launchers take no more; a search for their beginning grows with the square of what it looks at."""
 _LEVELS = frozenset({" NCCL INFO ", " NCCL WARN "})
+_PROGRAM = expression(r"[\w./@-]+(?:\[\d+\])?: ")
 _STAMP_ONLY = expression(r"[\d\s:/.,\-+TZ|\[\]()]*")
 # tags that a launcher may have put before a header that is glued to another line
 _TAGS_BEHIND = expression(
@@ -42,7 +43,11 @@ _ALL_STYLES = Styles(task=True, bracket=True, host=True, pipe=True)
 
 
 class Unwrapper:
-    """Unwraps the lines of one file; learns on the way which hosts and styles the file has."""
+    """Unwraps the lines of one file; learns on the way which hosts and styles the file has.
+
+    Attributes:
+        joins: a terminal broke the lines, so that one line alone may be a piece of a message.
+    """
 
     def __init__(self, file_name: str) -> None:
         self._file = file_name
@@ -52,6 +57,8 @@ class Unwrapper:
         self._styles = Styles()
         self._heads: dict[str, Template] = {}
         self._hosts = Hosts()
+        self._learned = False
+        self.joins = False
 
     def learn(self, raws: Iterable[RawLine]) -> Iterator[RawLine]:
         """Looks at the first lines to learn the file's prefixes, then yields all lines, unchanged or unbroken.
@@ -59,10 +66,27 @@ class Unwrapper:
         Without it, prefixes that one line alone cannot prove (``3: ``, ``node01: ``) are left in the text.
         """
         lines = iter(raws)
-        sample = list(itertools.islice(lines, SAMPLE))
+        # reading the first one may have shown them to `look` already
+        sample = list(itertools.islice(lines, 1))
+        if self._learned:
+            return itertools.chain(sample, lines)
+        sample += itertools.islice(lines, SAMPLE - len(sample))
         if width := width_of([raw.text for raw in sample]):
+            self.joins = True
             lines = join_wrapped(itertools.chain(sample, lines), width)
             sample = list(itertools.islice(lines, SAMPLE))
+        self._learn(sample)
+        return itertools.chain(sample, lines)
+
+    def look(self, sample: Sequence[RawLine]) -> bool:
+        """Learns from the first lines of the file; False, and nothing is learned, when a terminal broke them."""
+        if width_of([raw.text for raw in sample]):
+            return False
+        self._learn(sample)
+        return True
+
+    def _learn(self, sample: Sequence[RawLine]) -> None:
+        self._learned = True
         texts = [raw.text for raw in sample]
         self._styles = choose_styles(texts, year_in("\n".join(texts)) or REFERENCE_YEAR)
         self._heads.clear()
@@ -74,7 +98,6 @@ class Unwrapper:
             if heads[head] <= _OFTEN:
                 self._slow(raw)
         self._heads.clear()
-        return itertools.chain(sample, lines)
 
     def lines(self, raw: RawLine) -> list[Line]:
         """The logical lines of one physical line; most often one."""
@@ -87,6 +110,10 @@ class Unwrapper:
             if template is not None and text.find("NCCL ", end) < 0 and ".cpp:" not in text:
                 return [Line(self._file, raw.number, raw.offset, text[end:], text, *template)]
         return self._slow(raw)
+
+    def saw(self, host: str, pid: int, lines: int) -> None:
+        """Counts lines of a process that somebody else took, for the names of hosts."""
+        self._hosts.saw(host, pid, lines)
 
     def _slow(self, raw: RawLine) -> list[Line]:
         text = raw.text
@@ -118,7 +145,7 @@ class Unwrapper:
         for index, header in enumerate(headers):
             if index:
                 header.start = _before_tags(text, headers[index - 1].end, header)
-        foreign = self._foreign(text, position, headers[0])
+        foreign = self._foreign(text, position, writer, headers[0])
         damaged = len(headers) > 1 or headers[0].torn
         if foreign:
             front = writer.copy()
@@ -133,11 +160,14 @@ class Unwrapper:
             made.append(self._line(raw, header.writer, message))
         return made
 
-    def _foreign(self, text: str, position: int, header: Header) -> str:
+    def _foreign(self, text: str, position: int, before: Writer, header: Header) -> str:
         """Text between prefixes and first header; a prefix that the file's style did not cover is none."""
         if header.start <= position:
             return ""
         front = text[position : header.start]
+        if before.header == "syslog" and _PROGRAM.fullmatch(front):
+            # which program wrote it, as a syslog's line says behind the host; a header tells more
+            return ""
         if _STAMP_ONLY.fullmatch(front):
             self._strip_all(front, header.writer)
             return ""

@@ -23,6 +23,7 @@ _HEADED = expression(
 _BEGINS = expression(
     r"\[(?:default|rank|Gloo|W|E|I)|\[\d+[,\]:]|\d{4}-\d\d-\d\d|[DIWEF]\d{4} |[\w.\-]+:\d+:\d+ \[|"
     r"Traceback|  File |frame #|"
+    r"\{\"|.{0,160}?:\d+:\d+ \[-?\d+\] NCCL [A-Z]+ |"
     r"\w+(?:Error|Exception|Warning)\b|[\w.\-]+: |Exception raised|terminate called|\s*what\(\)|\s*$"
 )
 
@@ -41,7 +42,7 @@ def join_wrapped(lines: Iterable[RawLine], width: int) -> Iterator[RawLine]:
     held: RawLine | None = None
     last, pieces = "", 0
     for line in lines:
-        if held is not None and len(last) == width and pieces < _MOST_PIECES and not _BEGINS.match(line.text):
+        if held is not None and len(last) == width and pieces < _MOST_PIECES and not _begins(line.text):
             last, pieces = line.text, pieces + 1
             held = held._replace(text=held.text + line.text, end=line.end, complete=line.complete)
             continue
@@ -57,4 +58,9 @@ def join_wrapped(lines: Iterable[RawLine], width: int) -> Iterator[RawLine]:
 
 
 def _is_broken(text: str, after: str, width: int) -> bool:
-    return len(text) == width and bool(_HEADED.match(text)) and bool(after) and not _BEGINS.match(after)
+    return len(text) == width and bool(_HEADED.match(text)) and bool(after) and not _begins(after)
+
+
+def _begins(text: str) -> bool:
+    """Whether a line begins by itself."""
+    return _BEGINS.match(text) is not None or _HEADED.match(text) is not None
