@@ -233,7 +233,7 @@ def test_lines_that_say_the_same_of_other_ranks_are_folded() -> None:
         for rank in range(6)
     )
     page = render_page(replace(report, verdict=replace(report.verdict, evidence=evidence)))
-    assert "<summary>the same of ranks 1-5</summary>" in page
+    assert "<summary>5 alike: ranks 1-5</summary>" in page
     assert all(f"node01:411{rank} waits at 0x7f{rank}</code>" in page for rank in range(6))
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hangscope.model import Evidence, Location, Report
 from hangscope.report import proof as proofs
 from hangscope.report.printable import one_line, shorten_middle
-from hangscope.report.spans import count_words, rank_words
+from hangscope.report.spans import rank_words
 
 LONGEST = 4_000
 """Characters of a line that are shown; of longer ones the middle is left out."""
@@ -102,10 +102,9 @@ def place_words(at: Location) -> str:
 
 
 def _alike_words(proof: proofs.Proof) -> str:
-    """``the same of ranks 0,2,3``."""
-    if proof.ranks_alike:
-        return f"the same of {rank_words(proof.ranks_alike, most=60)}"
-    return f"{count_words(len(proof.alike), 'more line')} that say the same" if proof.alike else ""
+    """``14 alike: ranks 1-14``."""
+    who = f": {rank_words(proof.ranks_alike, most=60)}" if proof.ranks_alike else ""
+    return f"{len(proof.alike):,} alike{who}" if proof.alike else ""
 
 
 def _lines(item: Evidence) -> Iterator[QuotedLine]:

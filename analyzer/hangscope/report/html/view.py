@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from hangscope.diagnose.catalogue import INSUFFICIENT_EVIDENCE, NO_FAULT_FOUND
@@ -21,10 +21,11 @@ from hangscope.model.grid import lay_out
 from hangscope.model.states import state_style
 from hangscope.report import answers
 from hangscope.report.comparisons import differing, lone_lines, properties
-from hangscope.report.html.excerpts import Excerpt, Excerpts, other_evidence
+from hangscope.report.html.excerpts import Excerpt, Excerpts, QuotedLine, other_evidence
 from hangscope.report.html.standings import count_of_what, find_places, unequal_groups
 from hangscope.report.html.tree import fold_tree
 from hangscope.report.printable import one_line, shorten_middle
+from hangscope.report.proof import shorten_pointers
 from hangscope.report.spans import count_words, fold_hosts, size_words
 from hangscope.report.stack_words import AT_REST, change_words, doing_words, members_words, own_frame
 from hangscope.report.story import says_nothing
@@ -34,6 +35,7 @@ Context = dict[str, object]
 
 _FURTHER_LINES = 400
 _SHORT = 240
+_MARK = "\u2026"
 _SIDE_BY_SIDE = 16
 """So many rows of the grid at most stand beside the table of states; more of them get the page's width."""
 
@@ -119,14 +121,19 @@ def glyph(state: str) -> str:
     return state_style(state).glyph
 
 
-def best_line(excerpt: Excerpt) -> str:
-    """The cited line of an excerpt, short enough for the first screen."""
-    return short(next((line.text for line in excerpt.lines if line.cited), "").strip())
+def glance(excerpt: Excerpt) -> list[QuotedLine]:
+    """The lines of an excerpt short enough for the first screen: pointers cut, and what all are indented by."""
+    texts = [line.text for line in excerpt.lines]
+    margin = min((len(text) - len(text.lstrip()) for text in texts if text.strip()), default=0)
+    return [
+        replace(line, text=shorten_middle(shorten_pointers(line.text[margin:], _MARK), _SHORT, f" {_MARK} "))
+        for line in excerpt.lines
+    ]
 
 
 def short(text: str) -> str:
     """A text on one line, its middle left out when it is long."""
-    return shorten_middle(one_line(text), _SHORT, " \u2026 ")
+    return shorten_middle(one_line(text), _SHORT, f" {_MARK} ")
 
 
 def hosts_of(value: ComparedValue) -> str:
