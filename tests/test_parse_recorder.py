@@ -213,6 +213,34 @@ def test_deep_nesting_is_an_error_and_no_crash() -> None:
     assert "deeply" in error_of(b'{"entries":' + b"[" * 200_000 + b"]" * 200_000 + b"}")
 
 
+@pytest.mark.parametrize("key", ["process_group", "input_dtypes", "input_sizes", "profiling_name"])
+def test_tuples_in_tuples_are_never_hashed(key: str) -> None:
+    # Python computes such a hash by recursion without a check: the process would die
+    named = b"X" + struct.pack("<I", len(key)) + key.encode()
+    head = b"\x80\x02}(X\x07\x00\x00\x00entries](}(X\x06\x00\x00\x00frames]" + named
+    deep = b")" + b"\x85" * 300_000
+    for value in (deep, b"](" + deep + b"e"):
+        assert len(read("fr_0", io.BytesIO(head + value + b"ueu."), 0).recordings[0]) == 1
+
+
+def written_anew(value: object) -> object:
+    """Equal lists, tuples and entries of which no two are the same object; frames stay shared, as torch leaves them."""
+    if isinstance(value, dict):
+        return value if "filename" in value else {key: written_anew(inner) for key, inner in value.items()}
+    return type(value)(map(written_anew, value)) if isinstance(value, list | tuple) else value
+
+
+def test_what_the_writer_shares_makes_no_difference() -> None:
+    dump = Dump(0)
+    for step in range(40):
+        dump = dump.call(size=64 + step % 3, line=10 + step % 2).transfer("send 0->1").call("broadcast", dtype="Half")
+    value = dump.wait().value()
+    one, two = recording_of(value), recording_of(written_anew(value))
+    assert one == two
+    assert [one.call(at).sizes for at in (0, 4, 8)] == ["[64] Float", "[65] Float", "[66] Float"]
+    assert len(one.shapes) == 3 * 2 + 3
+
+
 def test_a_list_that_holds_itself_is_survived() -> None:
     entries: list[Any] = [{"profiling_name": "nccl:x"}]
     entries[0]["input_sizes"] = entries

@@ -15,6 +15,8 @@ Progress = Callable[[int, int], None]
 """Called with the bytes read so far and the bytes in all."""
 
 _WORTH_A_POOL = 8 << 20
+_BATCH = 2 << 20
+_MOST_FILES = 32
 
 
 def read_inputs(
@@ -68,9 +70,27 @@ def _read_in_pool(inputs: Sequence[Input], many: Sequence[int], workers: int) ->
     load_set()  # before the fork, so that no worker compiles the grammars again
     context = multiprocessing.get_context("fork")
     with ProcessPoolExecutor(min(workers, len(many)), mp_context=context) as pool:
-        # the largest first: the last worker to finish decides how long all takes
-        order = sorted(many, key=lambda index: -(inputs[index].size or 0))
-        futures = {pool.submit(read_input, inputs[index]): index for index in order}
+        futures = {
+            pool.submit(_read_all, [inputs[index] for index in batch]): batch for batch in _batches(inputs, many)
+        }
         for future in as_completed(futures):
             # what a future holds is held as long as the future
-            yield futures.pop(future), future.result()
+            yield from zip(futures.pop(future), future.result(), strict=True)
+
+
+def _read_all(inputs: Sequence[Input]) -> list[ParsedSource]:
+    return [read_input(item) for item in inputs]
+
+
+def _batches(inputs: Sequence[Input], many: Sequence[int]) -> Iterator[list[int]]:
+    """The largest first, each alone: the last worker to finish decides how long all takes. The small ones together."""
+    batch: list[int] = []
+    size = 0
+    for index in sorted(many, key=lambda index: -(inputs[index].size or 0)):
+        batch.append(index)
+        size += inputs[index].size or 0
+        if size >= _BATCH or len(batch) >= _MOST_FILES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch

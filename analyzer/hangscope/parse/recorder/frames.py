@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import zlib
 
 from hangscope.expressions import expression
@@ -60,6 +61,7 @@ def _describe(frame: object) -> tuple[str, bool]:
     return f"{file[-400:]}:{line}{function}", is_own(file)
 
 
+@functools.lru_cache(maxsize=1 << 12)
 def is_own(file: str) -> bool:
     """Whether a file is of the job's own code: neither torch's nor an installed package's nor Python's."""
     path = file.replace("\\", "/")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import enum
 from array import array
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from operator import attrgetter
 
 
 class State(enum.IntEnum):
@@ -46,10 +47,17 @@ class CallShape:
     me: int = -1
     peer: int = -1
 
+    def __reduce__(self) -> tuple[type[CallShape], tuple[object, ...]]:
+        # dataclass's own way with slots asks for the fields of every object anew: a job has tens of thousands
+        return CallShape, _FIELDS(self)
+
     @property
     def where(self) -> str:
         """The innermost line of the job's own code, or ""."""
         return self.route[0] if self.route else ""
+
+
+_FIELDS = attrgetter(*(made.name for made in fields(CallShape)))
 
 
 @dataclass(frozen=True, slots=True)
