@@ -8,6 +8,7 @@ In a notebook or a script:
     job.calls, job.events, job.stacks    # DataFrames; help(hs.Job) names them all
     report = job.analyze()
     report
+    report.plot("timeline")              # a picture; hs.plot.plot_names() names them all
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from hangscope import plot
     from hangscope.api import attach, explain
     from hangscope.notebook import Job, Report, analyze, diff, load
 
 __version__ = "0.1.0"
 
-__all__ = ["Job", "Report", "__version__", "analyze", "attach", "diff", "explain", "load"]
+__all__ = ["Job", "Report", "__version__", "analyze", "attach", "diff", "explain", "load", "plot"]
 
 _HOMES = {
     "Job": "notebook",
@@ -36,6 +38,8 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> object:
+    if name == "plot":
+        return importlib.import_module(f"{__name__}.plot")
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from hangscope.model.difference import CallsCompared, JobDifference
     from hangscope.parse.executors import Executor
     from hangscope.parse.source import ParsedSource
+    from hangscope.plot.picture import Picture
     from hangscope.sources.around import Around
     from hangscope.sources.inputs import Input
     from hangscope.sources.quote import Quoted
@@ -33,6 +34,7 @@ __all__ = [
     "explain",
     "history_of",
     "load",
+    "plot",
     "read_job",
     "report_on",
 ]
@@ -336,6 +338,41 @@ def history_of(job: Job, calls: int) -> History | None:
     from hangscope.facts.counts import find_counts
 
     return find_history(job, calls) or find_counts(job)
+
+
+def plot(
+    kind: str,
+    *paths: str | Path,
+    output: str | Path | None = None,
+    dark: bool = False,
+    jobs: int | None = None,
+    rules: Sequence[str | Path] = (),
+) -> Picture:
+    """Reads logs and draws a picture of the job.
+
+    Args:
+        kind: one of `hangscope.plot.plot_names`: "timeline", "progress", "skew", "ranks", "init" or "waits".
+        *paths: as for `load`.
+        output: file to write it to (.png, .svg or .pdf), too.
+        dark: for a dark page.
+        jobs: as for `load`.
+        rules: folders of further rules.
+
+    Returns:
+        A matplotlib Figure; nothing is shown, and pyplot does not know of it.
+
+    Raises:
+        UnknownNameError: there is no such kind.
+        MissingEvidenceError: the logs hold nothing that it could show.
+        InputError: as for `load`.
+    """
+    from hangscope.plot import load_plot
+
+    chosen = load_plot(kind)
+    picture = chosen.draw(analyze(*paths, jobs=jobs, rules=rules, history=chosen.HISTORY), dark=dark)
+    if output is not None:
+        picture.save(output)
+    return picture
 
 
 def attach(

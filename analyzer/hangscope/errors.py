@@ -53,3 +53,7 @@ class RuleError(HangscopeError):
 
 class UnknownNameError(HangscopeError):
     """The user asked for a cause, rule or format that does not exist."""
+
+
+class MissingEvidenceError(HangscopeError):
+    """What is to be shown is not in the evidence; the advice says which evidence would show it."""

@@ -6,14 +6,18 @@ import dataclasses
 import io
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hangscope import model
 from hangscope.errors import UsageError
+from hangscope.plot import load_plot
 from hangscope.report.card import report_card, report_words
 from hangscope.report.formats import format_names, history_wanted, load_format
 from hangscope.report.options import RenderOptions
 from hangscope.report.serialize import to_dict
+
+if TYPE_CHECKING:
+    from hangscope.plot.picture import Picture
 
 HistoryOf = Callable[[int], model.History | None]
 """Gives the last calls of each group, at most so many."""
@@ -59,10 +63,7 @@ class Report(model.Report):
             UnknownNameError: there is no such format.
         """
         chosen = load_format(format)
-        calls = history_wanted([chosen])
-        shown: model.Report = self
-        if calls and self.history is None and self._history_of is not None:
-            shown = dataclasses.replace(self, history=self._history_of(calls))
+        shown = self._with_history(history_wanted([chosen]))
         stream = io.StringIO()
         chosen.render(shown, stream, RenderOptions(width=width, verbose=verbose, color=color))
         return stream.getvalue()
@@ -70,6 +71,31 @@ class Report(model.Report):
     def show(self, *, width: int = 100, verbose: bool = False) -> None:
         """Prints the whole report."""
         print(self.text(width=width, verbose=verbose), end="")  # noqa: T201 (it is asked for)
+
+    def plot(self, kind: str = "timeline", *, dark: bool = False) -> Picture:
+        """Draws a picture of the job; a notebook shows it, ``.save("name.svg")`` writes it.
+
+        Args:
+            kind: "timeline" (what each rank called last), "progress" (who is behind in which group), "skew" (who
+                arrives late), "ranks" (where each rank is), "init" (how far each came in an init) or "waits" (who
+                waits for whom).
+            dark: for a dark page.
+
+        Returns:
+            A matplotlib Figure, of which pyplot does not know.
+
+        Raises:
+            UnknownNameError: there is no such kind.
+            MissingEvidenceError: the job's evidence holds nothing that it could show.
+        """
+        chosen = load_plot(kind)
+        return chosen.draw(self._with_history(chosen.HISTORY), dark=dark)
+
+    def _with_history(self, calls: int) -> model.Report:
+        """The same report with so many of the last calls, where the job is at hand."""
+        if calls and self.history is None and self._history_of is not None:
+            return dataclasses.replace(self, history=self._history_of(calls))
+        return self
 
     def save(self, path: str | Path, *, format: str | None = None) -> Path:  # noqa: A002 (the command's word)
         """Writes the whole report into a file, which is replaced if it is there.

@@ -1,0 +1,79 @@
+"""Puts the ranks of a group into the rows of a picture; where they are many, those that look alike share a row."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+
+from hangscope.model import CallState, GroupHistory
+from hangscope.ranges import rank_words
+
+MOST_SINGLE = 16
+"""So many ranks have a row each."""
+_MOST_ROWS = 20
+_MOST_NUMBERS = 26
+_WORST = (CallState.MISSING, CallState.DIFFERS)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Ranks in one row.
+
+    Attributes:
+        label: what stands beside it.
+        ranks: ascending.
+        states: of each call.
+        is_odd: the ranks are missing in a call, or called something else.
+    """
+
+    label: str
+    ranks: tuple[int, ...]
+    states: tuple[CallState, ...]
+    is_odd: bool
+
+
+def rows_of(group: GroupHistory, hosts: Mapping[int, str]) -> list[Row]:
+    """The rows of a group.
+
+    Args:
+        group: with its calls.
+        hosts: rank -> host, as far as known.
+    """
+    columns = {rank: tuple(call.states[at] for call in group.calls) for at, rank in enumerate(group.ranks)}
+    if len(group.ranks) <= MOST_SINGLE:
+        return [
+            _row(f"rank {rank}" + (f" · {hosts[rank]}" if rank in hosts else ""), (rank,), states)
+            for rank, states in columns.items()
+        ]
+    folded = _folded(columns, columns)
+    if len(folded) > _MOST_ROWS and group.stuck is not None:
+        # how many calls a rank queued behind the stuck one tells little
+        until = sum(call.seq <= group.stuck for call in group.calls)
+        folded = _folded(columns, {rank: states[:until] for rank, states in columns.items()})
+    if len(folded) > _MOST_ROWS:
+        folded = _folded(columns, {rank: states[-1:] for rank, states in columns.items()})
+    rows = [_row(_many(ranks), tuple(ranks), _common([columns[rank] for rank in ranks])) for ranks in folded]
+    return sorted(rows, key=lambda row: (not row.is_odd, -len(row.ranks), row.ranks))
+
+
+def _folded(columns: Mapping[int, object], keys: Mapping[int, Hashable]) -> list[list[int]]:
+    found: dict[Hashable, list[int]] = {}
+    for rank in columns:
+        found.setdefault(keys[rank], []).append(rank)
+    return list(found.values())
+
+
+def _common(columns: Sequence[tuple[CallState, ...]]) -> tuple[CallState, ...]:
+    """What most of these ranks show, call by call."""
+    return tuple(Counter(states).most_common(1)[0][0] for states in zip(*columns, strict=True))
+
+
+def _many(ranks: Sequence[int]) -> str:
+    if len(ranks) == 1:
+        return f"rank {ranks[0]}"
+    return f"{len(ranks):,} ranks: {rank_words(ranks, most=_MOST_NUMBERS).partition(' ')[2]}"
+
+
+def _row(label: str, ranks: tuple[int, ...], states: tuple[CallState, ...]) -> Row:
+    return Row(label, ranks, states, any(state in _WORST for state in states))
