@@ -225,6 +225,44 @@ def test_lines_that_were_shown_around_the_best_one_are_not_shown_again() -> None
     assert "More proof" not in page
 
 
+def test_lines_around_the_best_one_lose_the_head_that_all_have_when_they_are_long() -> None:
+    report = report_samples.out_of_memory()
+    head = "I1129 16:01:17.875000 14858 torch/distributed/launcher/api.py:254]"
+    best = replace(
+        report.verdict.evidence[0],
+        text=f"{head}   min_nodes{' ' * 12}: 3",
+        before=(f"{head}   entrypoint{' ' * 12}: train.py --with a --long list --of options", "short"),
+    )
+    page = _render(replace(report, verdict=replace(report.verdict, evidence=(best,))), RenderOptions(width=80))
+    assert re.search(r"\n +\u2026 +entrypoint  : train.py --with a --long list --of options\n", page)
+    assert re.search(r"\n +short\n", page)
+    assert "min_nodes  : 3" in page
+
+
+def test_frames_keep_their_file_and_leave_out_decorators() -> None:
+    report = report_samples.stuck_loader()
+    frames = (
+        "_rendezvous (torch/distributed/elastic/agent/server/a_rather_long_name_of_a_module.py:528)",
+        "prof.<locals>.wrap.<locals>.wrapper (torch/distributed/elastic/metrics/api.py:134)",
+        "mine.<locals>.wrapper (/home/me/job.py:3)",
+    )
+    states = (replace(report.stacks[0], frames=frames), *report.stacks[1:])
+    page = _render(replace(report, stacks=states), RenderOptions(width=80))
+    assert "\n       _rendezvous (\u2026/server/a_rather_long_name_of_a_module.py:528)\n" in page
+    assert "metrics/api.py" not in page
+    assert "mine.<locals>.wrapper (/home/me/job.py:3)" in page
+    assert "metrics/api.py:134" in _render(replace(report, stacks=states), RenderOptions(width=100, verbose=True))
+
+
+def test_many_processes_of_unknown_rank_are_counted() -> None:
+    report = report_samples.stuck_loader()
+    state = replace(report.stacks[0], ranks=(), processes=tuple(f"pid {n} on node01" for n in range(100, 115)))
+    page = _render(replace(report, stacks=(state, *report.stacks[1:])), RenderOptions(width=200))
+    assert (
+        " 15 processes (pid 100 on node01, pid 101 on node01, pid 102 on node01, pid 103 on node01 and 11 more)" in page
+    )
+
+
 def test_what_the_story_told_is_not_told_again() -> None:
     report = report_samples.out_of_memory()
     other = report.findings[1]

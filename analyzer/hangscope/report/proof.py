@@ -14,6 +14,7 @@ FIRST_SIGHT = 12
 _OF_ONE_KIND = 3
 
 _RANK = expression(r"\brank \d+\b")
+_WHO = expression(r"\b(?:rank \d+|(?:process|pid) \d+(?: on [\w.-]+)?)")
 # who wrote the line, when, and where in its memory; how much of what is called is no detail
 _DETAIL = expression(r"(?<!count )(?<!Count )(?<!root )(?<!datatype )(?:\b(?:0x)?[0-9a-f]*\d[0-9a-f]*\b|(?<!\d)\d+)")
 _POINTER = expression(r"\b((?:send|recv)buff|stream) 0x[0-9a-f]{4,}([0-9a-f]{4})\b")
@@ -49,7 +50,7 @@ def fold_alike(evidence: Sequence[Evidence]) -> list[Proof]:
     """The lines in their order; what differs from an earlier one only in writer, time and pointers is put to it."""
     together: dict[tuple[str, str], list[Evidence]] = {}
     for item in evidence:
-        key = (_RANK.sub("rank #", item.why), _DETAIL.sub("#", item.text))
+        key = (_WHO.sub("#", item.why), _DETAIL.sub("#", item.text))
         together.setdefault(key, []).append(item)
     return [Proof(first, tuple(others)) for first, *others in together.values()]
 

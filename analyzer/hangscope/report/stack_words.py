@@ -25,6 +25,8 @@ def members_words(state: StackState) -> str:
     told = ", ".join(names[:_NAMES]) + (f" and {len(names) - _NAMES} more" if len(names) > _NAMES else "")
     if state.role == "rank":
         ranks = rank_words(state.ranks, most=48) if state.ranks else ""
+        if not ranks and len(names) > _NAMES:
+            return f"{count_words(len(names), 'process')} ({told})"
         return ", ".join(part for part in (ranks, told) if part)
     noun = _ROLES.get(state.role, state.role)
     kind = noun if state.count == 1 else count_words(state.count, noun)

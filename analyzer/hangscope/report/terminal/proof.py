@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+
 from rich.text import Text
 
+from hangscope.expressions import expression
 from hangscope.model import Evidence, Finding, Report
 from hangscope.report.answers import proof_word
 from hangscope.report.printable import one_line
@@ -15,6 +18,8 @@ _LINES = 6
 _ROWS = 3
 _PLACES = 3
 _MARK, _NO_MARK = "> ", "  "
+_LONG_HEAD = 16
+_GAP = expression(r"(?<=\S) {8,}")
 
 
 def show_proof(screen: Screen, report: Report) -> None:
@@ -87,23 +92,33 @@ def _alike_words(screen: Screen, proof: Proof) -> str:
 def _quoted(screen: Screen, item: Evidence, width: int, *, around: bool) -> list[Text]:
     """The rows of a quoted line; when others stand around it, it is marked, and each of those has one row."""
     if not (around and (item.before or item.after)):
-        return [Text(screen.shorten(screen.shorten_pointers(item.text.strip()), (width - 8) * _ROWS), overflow="fold")]
+        return [Text(screen.shorten(_squeezed(screen, item.text.strip()), (width - 8) * _ROWS), overflow="fold")]
     room = width - len(_MARK)
     # what all have in front is no indentation
     *before, text = (one_line(line) for line in (*item.before, item.text))
     after = [one_line(line) for line in item.after]
     margin = min(len(line) - len(line.lstrip()) for line in (*before, text, *after))
-    rows = [_beside(screen, line[margin:], room) for line in before]
-    shown = screen.shorten(screen.shorten_pointers(text[margin:]), (room - 8) * _ROWS)
+    rows = [_beside(screen, line[margin:], text[margin:], room) for line in before]
+    shown = screen.shorten(_squeezed(screen, text[margin:]), (room - 8) * _ROWS)
     for number, row in enumerate(Text(shown).wrap(screen.console, room, overflow="fold")):
         row.rstrip()
         rows.append(Text.assemble((_NO_MARK if number else _MARK, "bold red"), (row.plain, "bold")))
-    return rows + [_beside(screen, line[margin:], room) for line in after]
+    return rows + [_beside(screen, line[margin:], text[margin:], room) for line in after]
 
 
-def _beside(screen: Screen, line: str, room: int) -> Text:
-    """A line that stands beside the one that counts: its beginning, on one row."""
-    line = screen.shorten_pointers(line)
+def _beside(screen: Screen, line: str, best: str, room: int) -> Text:
+    """A line that stands beside the one that counts: one row of it, if need be without the head that both have."""
+    line, best = _squeezed(screen, line), _squeezed(screen, best)
+    mark = screen.glyphs.ellipsis
     if len(line) > room:
-        line = line[: room - len(screen.glyphs.ellipsis)] + screen.glyphs.ellipsis
+        same = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(line, best, strict=False)))
+        head = line[:same].rpartition(" ")[0]
+        line = f"{mark}{line[len(head) :]}" if len(head) > _LONG_HEAD else line
+    if len(line) > room:
+        line = line[: room - len(mark)] + mark
     return Text(_NO_MARK + line, style="dim", overflow="crop", no_wrap=True)
+
+
+def _squeezed(screen: Screen, text: str) -> str:
+    """The line without long addresses, and without wide gaps behind its indentation."""
+    return _GAP.sub("  ", screen.shorten_pointers(one_line(text)))

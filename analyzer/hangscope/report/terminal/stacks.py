@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
+from hangscope.expressions import expression
 from hangscope.model import Report, StackNode, StackState
 from hangscope.report.printable import one_line
 from hangscope.report.spans import count_words, fold_numbers
@@ -14,6 +15,8 @@ from hangscope.report.terminal.screen import Screen
 
 _CLASSES = 8
 _FRAMES = 6
+_WRAPPER = expression(r"<locals>\.wrapper \((?:\S*/)?torch/")
+"""A decorator of PyTorch's own, which says nothing that the frames beside it do not."""
 
 
 def show_stacks(screen: Screen, report: Report) -> None:
@@ -48,16 +51,27 @@ def _show_state(screen: Screen, state: StackState, *, alone: bool) -> None:
         screen.prose(change_words(state), indent=5, style="dim")
     if state.state in AT_REST and not state.outlier and not alone and not screen.options.verbose:
         return
-    frames = state.frames if screen.options.verbose else state.frames[:_FRAMES]
+    telling = [frame for frame in state.frames if screen.options.verbose or not _WRAPPER.search(frame)]
+    frames = telling if screen.options.verbose else telling[:_FRAMES]
     own = own_frame(state)
     for frame in frames:
         style = "bold" if frame == own else "dim"
-        screen.show(Text(screen.shorten(frame, screen.width - 8), style=style, overflow="fold"), indent=7)
-    left = len(state.frames) - len(frames)
+        screen.show(Text(_fit(screen, frame, screen.width - 8), style=style, overflow="fold"), indent=7)
+    left = len(telling) - len(frames)
     if left:
         screen.prose(f"{screen.glyphs.ellipsis} {left} more", indent=7, style="dim")
     if state.where and own not in frames:
         screen.show(Text(f"at {one_line(state.where)}", style="bold", overflow="fold"), indent=7)
+
+
+def _fit(screen: Screen, frame: str, room: int) -> str:
+    """The frame in so many columns: of a long path the first folders go, and the file and its line stay."""
+    frame = one_line(frame)
+    function, bracket, path = frame.rpartition(" (")
+    while bracket and len(frame) > room and "/" in path:
+        path = path.partition("/")[2]
+        frame = f"{function} ({screen.glyphs.ellipsis}/{path}"
+    return screen.shorten(frame, room)
 
 
 def _show_tree(screen: Screen, nodes: Sequence[StackNode], depth: int, above: str) -> None:
@@ -68,7 +82,7 @@ def _show_tree(screen: Screen, nodes: Sequence[StackNode], depth: int, above: st
         who = who or count_words(node.count, "process")
         note = "" if who == above else f"  [{who}]"
         room = max(screen.width - 2 * depth - len(note) - 4, 20)
-        line = Text(" " * (2 * depth) + screen.shorten(node.frame, room), overflow="fold")
+        line = Text(" " * (2 * depth) + _fit(screen, node.frame, room), overflow="fold")
         line.append(note, style="bold")
         screen.show(line, indent=3)
         _show_tree(screen, node.children, depth + (len(nodes) > 1 or len(node.children) > 1), who)
