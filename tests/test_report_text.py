@@ -248,7 +248,7 @@ def test_frames_keep_their_file_and_leave_out_decorators() -> None:
     )
     states = (replace(report.stacks[0], frames=frames), *report.stacks[1:])
     page = _render(replace(report, stacks=states), RenderOptions(width=80))
-    assert "\n       _rendezvous (\u2026/server/a_rather_long_name_of_a_module.py:528)\n" in page
+    assert "\n       _rendezvous (\u2026/agent/server/a_rather_long_name_of_a_module.py:528)\n" in page
     assert "metrics/api.py" not in page
     assert "mine.<locals>.wrapper (/home/me/job.py:3)" in page
     assert "metrics/api.py:134" in _render(replace(report, stacks=states), RenderOptions(width=100, verbose=True))
