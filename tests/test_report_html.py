@@ -39,6 +39,10 @@ HOSTILE = (
 )
 
 
+VOID = frozenset({"meta", "link", "input", "br"})
+"""Elements that are never closed."""
+
+
 class _Page(HTMLParser):
     """Tags, ids and the text of a page."""
 
@@ -47,11 +51,17 @@ class _Page(HTMLParser):
         self.tags: list[tuple[str, dict[str, str | None]]] = []
         self.raw: dict[str, list[str]] = {"script": [], "style": []}
         self.shown: list[str] = []
+        self.unbalanced: list[str] = []
+        self._open: list[str] = []
         self._inside = ""
         self.feed(page)
+        self.close()
+        self.unbalanced += self._open
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self._open.append(tag)
         if tag in self.raw:
             self._inside = tag
             self.raw[tag].append("")
@@ -59,6 +69,8 @@ class _Page(HTMLParser):
     def handle_endtag(self, tag: str) -> None:
         if tag == self._inside:
             self._inside = ""
+        if not self._open or self._open.pop() != tag:
+            self.unbalanced.append(tag)
 
     def handle_data(self, data: str) -> None:
         if self._inside:
@@ -121,6 +133,12 @@ def test_ids_are_unique_and_links_lead_somewhere(sample: object) -> None:
     assert sorted(ids) == sorted(set(ids))
     links = [href for tag, attributes in page.tags if tag == "a" and (href := attributes.get("href"))]
     assert links and {href.removeprefix("#") for href in links} <= set(ids)
+
+
+@pytest.mark.parametrize("sample", SAMPLES.values(), ids=SAMPLES)
+def test_every_element_is_closed_where_it_was_opened(sample: object) -> None:
+    assert callable(sample)
+    assert _Page(render_page(sample())).unbalanced == []
 
 
 def test_page_asks_for_nothing_and_policy_allows_only_its_own_program_and_style() -> None:

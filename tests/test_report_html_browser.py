@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import report_samples
-from hangscope.model import Report
+from hangscope.model import CallState, Report
 from hangscope.report.html.page import render_page
 from test_report_html import HOSTILE, SAMPLES, hostile_report
 
@@ -246,6 +246,17 @@ def test_calls_filter_by_rank_group_state_and_text(show: Open) -> None:
     _filter(page, "Text").fill("train.py:202")
     assert {row[-2] for row in _calls(page)} == {"train.py:202 step"}
     assert page.locator("#calls .amount").inner_text() == "3 of 38 rows"
+
+
+def test_call_that_all_came_to_and_none_leaves_comes_first(show: Open) -> None:
+    report = report_samples.with_calls()
+    assert report.history is not None
+    first, *others = report.history.groups
+    started = replace(first.calls[-1], states=(CallState.STARTED,) * 8)
+    history = replace(report.history, groups=(*others, replace(first, calls=(*first.calls[:-1], started))))
+    page = show(replace(report, history=history))
+    rows = [row for row in _calls(page) if row[0] == "1842"]
+    assert rows == _calls(page)[1:2] and "started" in rows[0][3]
 
 
 def test_choosing_a_rank_filters_the_calls(show: Open) -> None:

@@ -25,13 +25,13 @@ function callRows() {
     rows.push({
       group: groupName(group, about), seq, op: text(op), size: "", where: text(where), of: size,
       state: gone.length ? "missing" : other.length ? "differs" : "waiting", arrived: came, missing: gone,
-      differing, ranks: new Set([...came, ...gone, ...other]), first: null, spread: null, last: null, wrong: true,
+      differing, ranks: new Set([...came, ...gone, ...other]), first: null, spread: null, last: null, wrong: true, stuck: true,
     });
   }
   const abouts = new Map([...data.stuck.map(([group, about]) => [group, about]), ...data.groups.map((group) => [group.name, group.about])]);
   for (const one of data.transfers) rows.push(rowOfTransfer(one, abouts.get(one[0])));
-  // what is stuck comes first
-  return rows.sort((a, b) => Number(b.wrong) - Number(a.wrong));
+  // the calls that cannot complete come first, then all others that wait
+  return rows.sort((a, b) => Number(b.stuck || false) - Number(a.stuck || false) || Number(b.wrong) - Number(a.wrong));
 }
 
 const groupName = (name, about) => text(name) + (text(about) && text(about) !== text(name) ? ` (${text(about)})` : "");
@@ -49,7 +49,7 @@ function rowOfCall(group, members, [seq, op, size, where, states, differing, fir
   return {
     group: groupName(group.name, group.about), seq, op: text(op), size: text(size), where: text(where), of: group.size,
     state: CALL_WORDS[WORSE[worst]], arrived, missing, differing, ranks: new Set(members), first, spread,
-    last: spread ? members[starts.indexOf(spread)] : null, wrong: STUCK.includes(WORSE[worst]),
+    last: spread ? members[starts.indexOf(spread)] : null, wrong: seq === group.stuck || STUCK.includes(WORSE[worst]), stuck: seq === group.stuck,
   };
 }
 
