@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hangscope.records import dataclass
+
 if TYPE_CHECKING:
     from hangscope.align.job import Job
     from hangscope.diagnose.verdict import Diagnosis
@@ -42,7 +44,7 @@ __all__ = [
 Progress = Callable[[int, int], None]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Attachment:
     """What attaching to the jobs of this host gave.
 
@@ -62,7 +64,7 @@ class Attachment:
         return self.reports[0]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Reading:
     """A job, and the way back to the lines it was read from.
 
@@ -213,7 +215,7 @@ def analyze(
         return _report_and_save(_read(paths, executor, progress), executor, rules, writer, history)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class _Read:
     """What was read: of each input, and the log lines that a saved job brought along, with those around them."""
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from hangscope.expressions import expression
 from hangscope.parse.source import ParsedSource
+from hangscope.records import dataclass
 
 # stacks/rank3-pid77.1.txt, logs/pid77.stdout.log
 _PID_IN_NAME = expression(r"(?:^|[/_.-])pid(\d{1,10})(?!\d)[^/]*$")

@@ -10,11 +10,11 @@ import dataclasses
 import itertools
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from hangscope.align.world import size_in
 from hangscope.model import Value
 from hangscope.parse.source import RESTART_KINDS, ParsedSource, WriterInfo
+from hangscope.records import dataclass
 
 _MOST_EARLIER = 3
 """So many of the attempts before the last one are looked at: a job may restart hundreds of times."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from hangscope.align.collectives import Parting, StuckCall
+from hangscope.records import dataclass
 
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]

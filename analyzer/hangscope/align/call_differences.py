@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,6 +13,7 @@ from hangscope.align.history import books_of
 from hangscope.align.job import Job
 from hangscope.model import Location
 from hangscope.model.difference import CallDifference, Called, CallsCompared
+from hangscope.records import dataclass
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 
 from hangscope.align.call_book import DONE, MADE, STARTED, Bytes, Codes, Floats, GroupBook, Ints
 from hangscope.align.collectives import Parting
 from hangscope.model import CallState
+from hangscope.records import dataclass
 
 STATES = tuple(CallState)
 """What the codes of `Window.states` stand for."""

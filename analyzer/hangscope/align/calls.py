@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from hangscope.align.groups import Communicator
 from hangscope.align.process import Process
 from hangscope.model import Evidence, Location
+from hangscope.records import dataclass
 from hangscope.tables.pieces import Piece
 from hangscope.tables.schema import whole
 

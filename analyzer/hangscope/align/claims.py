@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from hangscope.model import Event
 from hangscope.parse.columns import WriterKey, writer_key
 from hangscope.parse.source import ParsedSource
+from hangscope.records import dataclass
 
 MAX_RANKS = 1 << 20
 """Ten times the largest jobs there are; a larger number is torn from two, or made to exhaust memory."""

@@ -11,7 +11,8 @@ import bisect
 import dataclasses
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+from hangscope.records import dataclass
 
 UNKNOWN_S = 5.0
 """How far clocks are trusted that nothing compares: hosts of a cluster keep time to milliseconds, logs are late."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 
 from hangscope.model import Evidence
+from hangscope.records import dataclass
 
 
 class Parting(enum.StrEnum):

@@ -6,7 +6,6 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 
 from hangscope.align.claims import Claim
 from hangscope.align.dump_owners import LAUNCHER, RANK, Owners, only_dumps
@@ -14,6 +13,7 @@ from hangscope.expressions import expression
 from hangscope.model import ProcessDump
 from hangscope.parse.columns import WriterKey, writer_key
 from hangscope.parse.source import ParsedSource
+from hangscope.records import dataclass
 
 Node = tuple[str, ...]
 

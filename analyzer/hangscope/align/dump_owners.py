@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hangscope.align import commands
 from hangscope.align.claims import Claim
@@ -13,6 +13,7 @@ from hangscope.expressions import expression
 from hangscope.model import Frame, ProcessDump
 from hangscope.parse.columns import WriterKey, writer_key
 from hangscope.parse.source import ParsedSource
+from hangscope.records import dataclass
 
 RANK, LOADER, CHECKPOINT, LAUNCHER, CHILD, HELPER = "rank", "loader", "checkpoint", "launcher", "child", "helper"
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from hangscope.expressions import expression
 from hangscope.grammar.frames import COMMUNICATING, FrameTable, Reading, last_component
 from hangscope.model import Frame, ProcessDump, ThreadStack
+from hangscope.records import dataclass
 
 _WAITS_FOR_OTHERS = frozenset(
     {"backward", "thread-join", "queue-wait", "lock-wait", "server-idle", "native", "unknown", "noise"}

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hangscope.align.process import Process
 from hangscope.align.world import size_in
 from hangscope.model import Event, Line
 from hangscope.parse.columns import pointer
+from hangscope.records import dataclass
 
 GroupKey = tuple[object, ...]
 

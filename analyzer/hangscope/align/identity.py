@@ -11,7 +11,6 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from hangscope.align.attached import find_attached, find_hosts, pid_in_name
 from hangscope.align.claims import (
@@ -33,6 +32,7 @@ from hangscope.align.unite import Union
 from hangscope.align.world import world_size
 from hangscope.parse.columns import WriterKey, writer_key
 from hangscope.parse.source import ParsedSource, WriterInfo
+from hangscope.records import dataclass
 from hangscope.sources.origin import FileHints, hints
 
 Node = tuple[str, ...]

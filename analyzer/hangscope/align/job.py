@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from hangscope.align.attached import what_was_refused
 from hangscope.align.attempts import Attempt, find_attempts
@@ -39,6 +38,7 @@ from hangscope.model import Event, SourceRecord
 from hangscope.parse.columns import WriterKey
 from hangscope.parse.recorder.recording import Recording
 from hangscope.parse.source import ParsedSource
+from hangscope.records import dataclass
 from hangscope.sources.origin import hints
 from hangscope.tables import Tables
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hangscope.expressions import expression
 from hangscope.model import Event
 from hangscope.parse.source import ParsedSource
+from hangscope.records import dataclass
 
 SLURM = "slurm"
 KUBERNETES = "kubernetes"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -22,6 +21,7 @@ from hangscope.align.calls import OPS, CallPart, CallTable
 from hangscope.align.collectives import StuckCall
 from hangscope.align.groups import Group
 from hangscope.align.member_rows import NO_ROWS, MemberRows, Rows
+from hangscope.records import dataclass
 
 
 def open_printed(

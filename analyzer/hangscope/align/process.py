@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hangscope.model import Event, Line
 from hangscope.parse.columns import WriterKey
 from hangscope.parse.source import WriterInfo
+from hangscope.records import dataclass
 from hangscope.sources.origin import FileHints
 
 

@@ -6,12 +6,12 @@ import heapq
 import re
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from hangscope.align import commands
 from hangscope.align.process import Process
 from hangscope.expressions import expression
 from hangscope.model import Event
+from hangscope.records import dataclass
 
 PYTHON = expression(r"(?:^|/)(?:python|pypy)[\d.]*\b|^pt_|^ray::|^VLLM::|^sglang::|torch", re.IGNORECASE)
 _MOST_PARENTS = 8

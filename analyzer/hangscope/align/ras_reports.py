@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hangscope.model import Event
 from hangscope.parse.source import ParsedSource
+from hangscope.records import dataclass
 
 LEAST_GAP_S = 1.0
 """Reports of one moment are one report."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -27,6 +26,7 @@ from hangscope.align.recorder_stands import find_stale
 from hangscope.align.recorder_tracks import COALESCED, Members, Track, find_members, torch_name
 from hangscope.align.recordings import Recordings
 from hangscope.parse.recorder.recording import Recording, State
+from hangscope.records import dataclass
 
 _REACHED = np.array([MADE, STARTED, MADE, DONE, MADE], dtype=np.uint8)
 """By `State`: what the watchdog gave up had not completed."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hangscope.parse.recorder.recording import State
+from hangscope.records import dataclass
 from hangscope.tables.pieces import PIECE_ROWS, Piece, joined
 from hangscope.tables.schema import whole
 

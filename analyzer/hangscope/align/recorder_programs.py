@@ -5,11 +5,11 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from hangscope.align.recorder_tracks import Track
 from hangscope.expressions import expression
 from hangscope.parse.recorder.recording import CallShape, State
+from hangscope.records import dataclass
 
 _MOST_PERIODS = 24
 _ENOUGH = 0.85

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hangscope.align.recorder_tracks import Key, Members, Track
 from hangscope.parse.recorder.recording import State
+from hangscope.records import dataclass
 
 NodeId = Key | tuple[str, int, int]
 """A collective (group, number), or a point-to-point call (group, rank, place)."""

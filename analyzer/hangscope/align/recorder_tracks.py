@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hangscope.align.recorder_ranks import parse_ranks
 from hangscope.expressions import expression
 from hangscope.model import Evidence, Location
 from hangscope.parse.recorder.recording import CallShape, Recording, State
+from hangscope.records import dataclass
 
 _PENDING = expression(b"[\x00-\x02]")
 COALESCED = "coalesced"

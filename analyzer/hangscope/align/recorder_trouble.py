@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 
 from hangscope.align.collectives import StuckCall
+from hangscope.records import dataclass
 
 
 class Fault(enum.StrEnum):

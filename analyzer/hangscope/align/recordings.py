@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from hangscope.align.collectives import StuckCall
 from hangscope.align.identity import Identity
@@ -12,6 +11,7 @@ from hangscope.align.recorder_ranks import one_for_each_rank, world_of
 from hangscope.align.recorder_tracks import Track, find_members, make_track
 from hangscope.align.recorder_trouble import Trouble
 from hangscope.parse.source import ParsedSource
+from hangscope.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,6 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from hangscope.align.process import Process
 from hangscope.align.stacks import Stacks
@@ -21,6 +20,7 @@ from hangscope.align.versions import Inferred
 from hangscope.expressions import expression
 from hangscope.model import Event, Evidence, Location
 from hangscope.parse.recorder.recording import Recording
+from hangscope.records import dataclass
 from hangscope.resources import grammars_dir
 
 PRODUCTS = ("nccl", "torch")

@@ -10,12 +10,12 @@ from __future__ import annotations
 import itertools
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from hangscope.align.groups import Group
 from hangscope.align.process import Process
 from hangscope.align.unite import Union
 from hangscope.parse.columns import WriterKey
+from hangscope.records import dataclass
 
 _MOST_SHOWN = 4
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from hangscope.align.stacks import Position, Stacks
 from hangscope.model import ThreadStack
+from hangscope.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
 
 from hangscope.align.dump_threads import without_parent
 from hangscope.align.stacks import Position, Stacks
 from hangscope.grammar.frames import last_component
 from hangscope.model import Frame
+from hangscope.records import dataclass
 
 STUCK, SLOW, MOVING = "stuck", "slow", "moving"
 

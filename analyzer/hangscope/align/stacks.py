@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from hangscope.align.dump_owners import CHECKPOINT, CHILD, HELPER, LAUNCHER, LOADER, RANK
 from hangscope.align.dump_threads import Choice, choose_thread
@@ -16,6 +15,7 @@ from hangscope.grammar.frames import FrameTable, load_frames
 from hangscope.model import Frame, ProcessDump, ThreadStack
 from hangscope.parse.columns import writer_key
 from hangscope.parse.source import ParsedSource
+from hangscope.records import dataclass
 from hangscope.sources.origin import hints
 
 _NUMBERS = expression(r"(\d+)")

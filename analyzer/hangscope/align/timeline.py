@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from hangscope.align.history import open_book
 from hangscope.align.job import Job
 from hangscope.errors import UnknownNameError
 from hangscope.model import CallState
+from hangscope.records import dataclass
 from hangscope.tables.schema import Column
 
 if TYPE_CHECKING:

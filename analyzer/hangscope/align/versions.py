@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hangscope.model import Evidence
+from hangscope.records import dataclass
 
 Version = str | tuple[str, ...] | None
 

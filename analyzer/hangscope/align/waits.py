@@ -7,9 +7,9 @@ call B when a rank that is missing in A has arrived in B and waits there.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from hangscope.align.collectives import Parting, StuckCall
+from hangscope.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

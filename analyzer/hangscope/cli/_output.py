@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hangscope.cli._terminal import PAGE_WIDTH, terminal_width
 from hangscope.errors import UsageError
+from hangscope.records import dataclass
 from hangscope.report.formats import Format, format_names, history_wanted, load_format
 from hangscope.report.options import RenderOptions
 from hangscope.report.printable import one_line

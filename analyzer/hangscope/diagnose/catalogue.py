@@ -6,7 +6,6 @@ import dataclasses
 import functools
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 from hangscope.cache import kept, stamp, stamps
 from hangscope.errors import RuleError
 from hangscope.model import Role
+from hangscope.records import dataclass
 from hangscope.resources import rules_dir
 
 NO_FAULT_FOUND = "no-fault-found"

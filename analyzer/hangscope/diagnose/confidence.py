@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hangscope.align.clocks import Clocks
 from hangscope.diagnose.quoted import is_only_quoted
 from hangscope.model import Finding
+from hangscope.records import dataclass
 
 LOWEST_CONFIDENCE, HIGHEST_CONFIDENCE = 0.05, 0.99
 

@@ -9,7 +9,6 @@ counts only where the version is known.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from hangscope.align.versions import Versions
 from hangscope.diagnose.reader import Table
 from hangscope.diagnose.versions import Fit, Limit, fit, parse_requirement
 from hangscope.model import Role
+from hangscope.records import dataclass
 
 FOLDER = "defects"
 FAMILY = "version"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from hangscope.records import dataclass
 
 FEWEST = 3
 """What two ranks have in common says nothing of a third; from here on "all" is worth saying."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from hangscope.diagnose.index import FactIndex, Key, earliest, shared_values
 from hangscope.diagnose.join import Columns, join
 from hangscope.diagnose.rule import Condition, When
 from hangscope.model import Fact
+from hangscope.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

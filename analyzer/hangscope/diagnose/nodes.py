@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from hangscope.diagnose.defects import UNSURE_WEIGHT
 from hangscope.diagnose.evaluate import unite_evidence
 from hangscope.diagnose.rule import Rule
 from hangscope.model import Finding, Role
+from hangscope.records import dataclass
 
 TIERS = (90, 80, 60, 40, 20)
 """Weights from which a finding is of a better tier; within a tier other things decide (see `Rule.weight`)."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import TypeVar
 
 from hangscope.errors import RuleError
 from hangscope.model import Role
+from hangscope.records import dataclass
 
 _T = TypeVar("_T")
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 
 from hangscope.diagnose.defects import Affected
 from hangscope.model import Role
+from hangscope.records import dataclass
 
 Scalar = str | int | float | bool
 

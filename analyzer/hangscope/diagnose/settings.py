@@ -10,7 +10,6 @@ import functools
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
@@ -20,6 +19,7 @@ from hangscope.diagnose.versions import PRODUCTS, fits
 from hangscope.errors import RuleError
 from hangscope.expressions import expression
 from hangscope.model import Remedy
+from hangscope.records import dataclass
 from hangscope.resources import rules_dir
 
 FILE = "settings.toml"

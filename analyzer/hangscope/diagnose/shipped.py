@@ -8,13 +8,13 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from hangscope.cache import kept, stamps
 from hangscope.diagnose.loader import fact_kinds_named, load_rule, read_head, rule_files
 from hangscope.diagnose.rule import Heading, Rule
+from hangscope.records import dataclass
 from hangscope.resources import rules_dir
 
 

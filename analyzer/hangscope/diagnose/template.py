@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import string
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from hangscope.expressions import expression
 from hangscope.model import Fact, Value
 from hangscope.ranges import count_off
+from hangscope.records import dataclass
 
 UNKNOWN = "?"
 SUMMARY_NAMES = ("ranks", "hosts", "group", "affected", "count")

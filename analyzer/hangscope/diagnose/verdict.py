@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from hangscope.diagnose.catalogue import BOOKKEEPING_FAMILY, INSUFFICIENT_EVIDENCE, NO_FAULT_FOUND, causes
 from hangscope.diagnose.causality import behind, explain
@@ -12,6 +12,7 @@ from hangscope.diagnose.nodes import DIRECT_TIER, MACHINE_TIER, TIERS, Node, mer
 from hangscope.diagnose.quoted import is_only_quoted
 from hangscope.diagnose.rule import Rule
 from hangscope.model import Consequence, Evidence, Finding, Remedy, Role
+from hangscope.records import dataclass
 
 _NOTE = "note"
 

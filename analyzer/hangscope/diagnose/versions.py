@@ -5,10 +5,10 @@ from __future__ import annotations
 import enum
 import operator
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 from hangscope.align.versions import Version, Versions
 from hangscope.expressions import expression
+from hangscope.records import dataclass
 
 PRODUCTS = ("torch", "nccl", "cuda", "driver", "ofi")
 _BEYOND = 1_000

@@ -7,7 +7,7 @@ the same name (`hangscope.facts.collect`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from hangscope.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

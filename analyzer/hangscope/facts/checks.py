@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from hangscope.align.job import Job
 from hangscope.facts import FactKind
@@ -12,6 +11,7 @@ from hangscope.facts.collect import evidence_of
 from hangscope.facts.progress import numbers
 from hangscope.facts.watchdog import MAIN_ONLY, odd_ones_out
 from hangscope.model import Event, Evidence, Fact, Value
+from hangscope.records import dataclass
 
 _FIELDS = ("seq", "found", "expected", "tie")
 KINDS = {

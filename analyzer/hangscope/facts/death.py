@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import signal as signals
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hangscope.model import Event
+from hangscope.records import dataclass
 
 _WORDS = {
     "killed": "SIGKILL",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from hangscope.align.job import Job
 from hangscope.align.process import Process
@@ -15,6 +14,7 @@ from hangscope.facts.first_exception import Raised, find_later
 from hangscope.facts.who import RankFinder
 from hangscope.model import Event, Fact, Value
 from hangscope.parse.advice import before_advice
+from hangscope.records import dataclass
 
 KINDS = {
     "raised": FactKind(

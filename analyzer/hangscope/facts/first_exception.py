@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
 from hangscope.align.clocks import Clocks
+from hangscope.records import dataclass
 
 _SAME_CLOCK_S = 0.5
 """On one clock: exceptions so close to each other may have been printed in any order."""

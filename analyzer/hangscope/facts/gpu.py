@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from hangscope.align.job import Job
 from hangscope.expressions import expression
@@ -18,6 +18,7 @@ from hangscope.facts.codes.xid import Meaning, recovery_step, sxid_meaning, xid_
 from hangscope.facts.collect import evidence_of
 from hangscope.facts.who import RankFinder
 from hangscope.model import Event, Fact, Value
+from hangscope.records import dataclass
 
 _FAULT_FIELDS = (
     *("cause", "xid", "sxid", "meaning", "origin", "first_step", "afterwards", "bus", "process", "weak", "primary"),

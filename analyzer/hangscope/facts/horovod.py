@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from hangscope.align.job import Job
 from hangscope.align.world import size_in
@@ -17,6 +16,7 @@ from hangscope.facts import FactKind
 from hangscope.facts.collect import evidence_of
 from hangscope.facts.progress import numbers
 from hangscope.model import Event, Fact, Value
+from hangscope.records import dataclass
 
 KINDS = {
     "horovod_not_submitted": FactKind(

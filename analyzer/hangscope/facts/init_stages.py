@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from hangscope.align.groups import Communicator, Group
 from hangscope.align.job import Job
 from hangscope.align.process import Process
 from hangscope.facts.nccl_releases import releases_of
 from hangscope.model import Event
+from hangscope.records import dataclass
 
 
 class Stage(enum.IntEnum):

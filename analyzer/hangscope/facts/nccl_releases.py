@@ -7,11 +7,11 @@ shape of their lines tells a range of releases, and two ranges that do not meet 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from hangscope.align.process import Process
 from hangscope.expressions import expression
 from hangscope.model import Event
+from hangscope.records import dataclass
 
 Release = tuple[int, ...]
 _OLDEST: Release = (2, 0)

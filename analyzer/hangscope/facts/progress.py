@@ -6,11 +6,12 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from hangscope.align.claims import MAX_RANKS
 from hangscope.align.job import Job
 from hangscope.model import Event, Value
+from hangscope.records import dataclass
 
 DEFAULT = "default"
 _UNKNOWN_SIZES = frozenset({-1, 2**64 - 1})

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from hangscope.align.job import Job
 from hangscope.align.process import Process
 from hangscope.expressions import expression
 from hangscope.facts.agreed_settings import effect_of, effective, is_of_host
 from hangscope.model import Event
+from hangscope.records import dataclass
 
 NOT_SET = "not set"
 # What every rank prints on its way; not what rank 0 alone prints (version, ring order).

@@ -6,7 +6,6 @@ import functools
 import re
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from hangscope.align.job import Job
 from hangscope.expressions import expression
@@ -14,6 +13,7 @@ from hangscope.facts.attached import going_on
 from hangscope.facts.deaths import find_deaths
 from hangscope.facts.stack_stands import ON_GPU, Stand, find_stands
 from hangscope.facts.stack_strangers import of_the_job
+from hangscope.records import dataclass
 
 LEAVING = frozenset({"teardown", "exit-wait"})
 _NEUTRAL = frozenset({"unknown", "native", "noise", "launcher", "loader-idle", "server-idle"})

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from hangscope.align.job import Job
 from hangscope.align.stack_tree import frames_of
@@ -15,6 +14,7 @@ from hangscope.facts.stack_lines import caller_of, where_of
 from hangscope.grammar.frames import last_component, load_frames
 from hangscope.model import Frame, Value
 from hangscope.ranges import count_off
+from hangscope.records import dataclass
 
 WAITING = frozenset({"in-collective", "in-object-collective", "in-barrier", "in-p2p", "group-setup"})
 """In a call that ends only when others make theirs."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from hangscope.align.stacks import Position
 from hangscope.expressions import expression
 from hangscope.facts.stack_stands import Stand
 from hangscope.grammar.frames import load_frames
 from hangscope.model import Frame, ThreadStack
+from hangscope.records import dataclass
 
 _SLEEPS = expression(
     r"heart_?beat|monitor|watch|poll|keep_?alive|sampl|stats?\b|ping|timer|tick|refresh|sleep|idle|serve|listen|daemon",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import zip_longest
 
 from hangscope.align.job import Job
@@ -15,6 +15,7 @@ from hangscope.facts.stack_picture import Picture, has_signs_of_hang, picture_of
 from hangscope.facts.stack_stands import NAMED, ON_GPU, Stand, hosts_of, named, ranks_of
 from hangscope.facts.stack_threads import collective_threads
 from hangscope.model import Evidence, Fact, Value
+from hangscope.records import dataclass
 
 _FIELDS = (*NAMED, "in_call", "where", "peers_call", "sure", "places", "tie", "detail", "against", "pid")
 KINDS = {

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
 
 from hangscope.align.job import Job
 from hangscope.model import Event, Value
+from hangscope.records import dataclass
 
 _MAX_DIGITS = 9
 

@@ -8,12 +8,13 @@ tests/test_grammars.py proves that both ways give equal fields.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from lark import Token, Tree
 
 from hangscope.errors import GrammarError
 from hangscope.grammar.matcher import Alternative, squeeze
+from hangscope.records import dataclass
 
 _TYPES = {"INT": "int", "UINT": "int", "HEX": "hex", "FLOAT": "float"}
 Node = Tree[Token] | Token

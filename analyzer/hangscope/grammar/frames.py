@@ -11,13 +11,13 @@ import functools
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from hangscope.errors import GrammarError
 from hangscope.grammar.globs import Globs, read_globs
 from hangscope.grammar.own_code import OwnCode
 from hangscope.model import Frame, ThreadStack
+from hangscope.records import dataclass
 from hangscope.resources import grammars_dir
 
 STATES = frozenset(

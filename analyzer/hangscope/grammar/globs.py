@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
+
+from hangscope.records import dataclass
 
 _SPECIAL = frozenset("*?[")
 

@@ -11,7 +11,6 @@ import functools
 import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -19,6 +18,7 @@ from hangscope.expressions import expression
 from hangscope.grammar.index import Place, WordIndex
 from hangscope.grammar.samples import Sample, read_samples
 from hangscope.model import Value
+from hangscope.records import dataclass
 
 _BLANKS = expression(r"[ \t]{2,}|\t")
 # The time of a search can grow with the square of the text, or its cube (a word, any text, a word, any text, a word).

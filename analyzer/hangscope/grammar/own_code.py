@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from hangscope.expressions import expression
 from hangscope.model import Frame
+from hangscope.records import dataclass
 
 # what sys.stdlib_module_names of this Python no longer (or not yet) holds, but the job's Python may
 _OTHER_STDLIB = frozenset({"asynchat", "asyncore", "distutils", "imp", "smtpd", "compression", "annotationlib"})

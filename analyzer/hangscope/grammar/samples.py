@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 
 from hangscope.errors import GrammarError
 from hangscope.expressions import expression
 from hangscope.model import Value
+from hangscope.records import dataclass
 
 _SAMPLE = expression(r"//\s?(?:match (?P<kind>\w+)|(?P<no>no-match)):[ ]?(?P<text>.*)")
 

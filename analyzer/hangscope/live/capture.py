@@ -7,7 +7,6 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 
 from hangscope.errors import InputError
@@ -15,6 +14,7 @@ from hangscope.live import procfs, pyspy, ras, recorder, records, refusal, socke
 from hangscope.live.bundle import HostBundle, check_folder, default_folder, host_name, make_folder
 from hangscope.live.processes import HELPER
 from hangscope.live.targets import LiveJob, Target
+from hangscope.records import dataclass
 
 _MAX_CHILDREN = 64
 """Stacks of so many children of a rank: more tell nothing new."""

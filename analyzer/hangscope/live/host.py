@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
 from hangscope.live import procfs
+from hangscope.records import dataclass
 
 CGROUPS = Path("/sys/fs/cgroup")
 _NO_LIMIT = 1 << 60

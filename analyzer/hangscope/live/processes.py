@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 
 from hangscope.expressions import expression
 from hangscope.live import procfs
 from hangscope.live.procfs import Stat
 from hangscope.live.targets import Claim, LiveJob, Target, read_claim
+from hangscope.records import dataclass
 
 _JOB = (
     "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID", "SLURM_JOB_ID", "SLURM_STEP_ID", "PMIX_NAMESPACE",

@@ -7,11 +7,11 @@ import os
 import re
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 from hangscope.expressions import expression
+from hangscope.records import dataclass
 
 PROC = Path("/proc")
 """Where the kernel shows its processes; tests show a folder of their own."""

@@ -6,11 +6,11 @@ import os
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 from hangscope.errors import InputError
 from hangscope.live import host, procfs
+from hangscope.records import dataclass
 
 LIMIT_S = 10.0
 """Longer than any dump takes; py-spy itself is ended then, nothing else."""

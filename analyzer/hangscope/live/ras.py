@@ -5,11 +5,11 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from hangscope.expressions import expression
 from hangscope.live.sockets import Socket
 from hangscope.live.targets import Target
+from hangscope.records import dataclass
 
 DEFAULT = ("localhost", 28028)
 _LIMIT_S = 15.0

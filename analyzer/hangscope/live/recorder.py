@@ -10,11 +10,11 @@ import os
 import stat
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from hangscope.live import procfs
 from hangscope.live.targets import Target
+from hangscope.records import dataclass
 
 WAIT_S = 15.0
 """The first dump of a process symbolizes its stacks, which takes seconds."""

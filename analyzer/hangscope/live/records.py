@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 from hangscope.live import host, procfs
 from hangscope.live.procfs import Stat
 from hangscope.live.targets import LiveJob, Target
+from hangscope.records import dataclass
 
 MARK = "hangscope attach:"
 _MAX_THREADS = 512

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 from hangscope.live import procfs
 from hangscope.live.targets import Target
+from hangscope.records import dataclass
 
 TAIL_BYTES = 256 << 10
 _STREAMS = {1: "stdout", 2: "stderr"}

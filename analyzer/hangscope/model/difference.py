@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 
 from hangscope.model.evidence import Location
 from hangscope.model.findings import Finding
 from hangscope.model.report import ComparedValue, JobInfo
+from hangscope.records import dataclass
 
 
 class Change(StrEnum):

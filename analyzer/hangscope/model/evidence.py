@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from hangscope.records import dataclass
 
 Value = str | int | float | bool | None | tuple[int, ...] | tuple[str, ...]
 """What an event's or a fact's field can hold."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 
 from hangscope.model.evidence import Evidence
+from hangscope.records import dataclass
 
 
 class Role(enum.StrEnum):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 
 from hangscope.expressions import expression
 from hangscope.model.report import RankState
 from hangscope.model.states import state_style
+from hangscope.records import dataclass
 
 WIDEST = 32
 """A row has no more cells than this; a host with more ranks has several rows."""

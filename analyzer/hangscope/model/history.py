@@ -6,8 +6,10 @@ A report holds it only when an output format asks for it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
+
+from hangscope.records import dataclass
 
 
 class CallState(StrEnum):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from hangscope.model.evidence import Evidence, Location
 from hangscope.model.findings import Finding
+from hangscope.records import dataclass
 
 if TYPE_CHECKING:
     from hangscope.model.history import History

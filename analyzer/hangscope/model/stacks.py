@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hangscope.model.evidence import Line
+from hangscope.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

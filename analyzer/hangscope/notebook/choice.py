@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime
 
 import pandas as pd
@@ -12,6 +11,7 @@ import pandas as pd
 from hangscope.errors import UsageError
 from hangscope.expressions import expression
 from hangscope.ranges import rank_words
+from hangscope.records import dataclass
 
 Ranks = int | str | Iterable[int]
 """A rank, several, or what reports write: ``"0-3,8"``, ``"0-63:8"``."""

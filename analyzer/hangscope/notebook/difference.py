@@ -10,13 +10,14 @@ import pandas as pd
 
 from hangscope.model import ComparedValue
 from hangscope.model.difference import JobDifference
+from hangscope.records import dataclass
 from hangscope.report.difference_card import difference_card
 from hangscope.report.differences import to_plain, value_words
 from hangscope.report.options import RenderOptions
 from hangscope.report.terminal.difference import render_difference
 
 
-@dataclasses.dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False)
 class Difference(JobDifference):
     """What a good and a bad job differ in. A notebook shows it; `show` prints it.
 

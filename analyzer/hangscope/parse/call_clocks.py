@@ -5,10 +5,10 @@ The date in front of a time of day stays the same for thousands of lines, and is
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
+
+from hangscope.records import dataclass
 
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]

@@ -13,13 +13,13 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from hangscope.parse.call_clocks import MOST_CLOCKS, Clock
 from hangscope.parse.call_texts import CLOCK
+from hangscope.records import dataclass
 
 Bytes = npt.NDArray[np.uint8]
 Words = npt.NDArray[np.uint64]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from hangscope.records import dataclass
 from hangscope.sources.decode import RawLine, clean
 
 if TYPE_CHECKING:

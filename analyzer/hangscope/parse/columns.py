@@ -9,10 +9,10 @@ from __future__ import annotations
 import bisect
 import math
 from array import array
-from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
 from hangscope.model import Line
+from hangscope.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

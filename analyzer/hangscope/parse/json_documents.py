@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from hangscope.expressions import expression
+from hangscope.records import dataclass
 
 MOST_DOCUMENTS = 1 << 16
 MOST_CHARS = 64 << 20

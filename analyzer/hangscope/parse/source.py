@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hangscope.model import Event, Line, ProcessDump, SourceRecord
 from hangscope.parse.columns import CallColumns, WriterKey
 from hangscope.parse.recorder.recording import Recording
+from hangscope.records import dataclass
 
 RESTART_KINDS = ("worker_group_failed", "membership_changed")
 """Event kinds that say: the launcher starts the workers anew (torch's elastic agent)."""

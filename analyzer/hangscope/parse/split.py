@@ -13,12 +13,12 @@ import os
 from array import array
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hangscope.parse.bulk import CallReader
 from hangscope.parse.call_tallies import Tally
 from hangscope.parse.columns import CallShape, WriterKey
+from hangscope.records import dataclass
 from hangscope.sources.decode import CHUNK, LONG, RawLine, Sample, TakeBlock, read_raw_lines, split_block
 
 if TYPE_CHECKING:

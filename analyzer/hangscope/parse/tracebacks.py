@@ -9,10 +9,11 @@ wrote into one file without prefixes. The assembler takes what it can and marks 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from hangscope.expressions import expression
 from hangscope.model import Line
+from hangscope.records import dataclass
 
 MAX_FRAMES = 200
 MAX_MESSAGE_LINES = 12

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from hangscope.model import CallState
 from hangscope.model.states import state_style
+from hangscope.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

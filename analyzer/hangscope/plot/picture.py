@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +18,7 @@ from hangscope.errors import UsageError
 from hangscope.plot.colors import Colors, colors, ink_on
 from hangscope.plot.labels import FONT, clean, wrapped
 from hangscope.plot.labels import width_in as text_width_in
+from hangscope.records import dataclass
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
 
 from hangscope.model import CallState, GroupHistory
 from hangscope.ranges import rank_words
+from hangscope.records import dataclass
 
 MOST_SINGLE = 16
 """So many ranks have a row each."""

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hangscope.model import CollectiveState, RankState, Report
 from hangscope.plot.findings import GROUP_ORDER, group_words
 from hangscope.ranges import rank_words
+from hangscope.records import dataclass
 
 _MOST_CALLS = 4000
 _MOST_COLUMNS = 3

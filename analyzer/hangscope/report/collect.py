@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 
 from hangscope.align.launch import KUBERNETES, SLURM
 from hangscope.diagnose.catalogue import causes
 from hangscope.diagnose.settings import fit_command
 from hangscope.diagnose.versions import fits
 from hangscope.model import Event, Finding, NextStep
+from hangscope.records import dataclass
 from hangscope.report.inputs import JobView
 from hangscope.report.pieces import Piece, decides, hosts_of_suspects, ranks_with_stacks, suspects_of
 from hangscope.report.rank_states import listed_ranks

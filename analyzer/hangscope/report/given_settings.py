@@ -6,13 +6,13 @@ import difflib
 import functools
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from hangscope.align.versions import Versions
 from hangscope.diagnose.settings import Setting, known_nccl_names, settings
 from hangscope.diagnose.versions import Fit, fit, fits
 from hangscope.expressions import expression
 from hangscope.model import Event, NextStep
+from hangscope.records import dataclass
 from hangscope.report.inputs import JobView
 
 _PRODUCTS = {"nccl": "NCCL", "torch": "PyTorch"}

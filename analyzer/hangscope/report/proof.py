@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from hangscope.expressions import expression
 from hangscope.model import Evidence
+from hangscope.records import dataclass
 
 FIRST_SIGHT = 12
 """So many lines are shown at most before a reader asks for more."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from hangscope.align.launch import KUBERNETES, SLURM, Launch
 from hangscope.expressions import expression
+from hangscope.records import dataclass
 
 # Names of the evidence get into commands only when a shell and a program take them for nothing but names.
 _NAME = expression(r"[A-Za-z0-9][\w.-]{0,252}", re.ASCII)

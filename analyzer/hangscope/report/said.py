@@ -8,11 +8,12 @@ one, else by their place in the file. Levels are those of the headers: NCCL's WA
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from hangscope.diagnose.catalogue import INSUFFICIENT_EVIDENCE, NO_FAULT_FOUND
 from hangscope.model import Event, Evidence, Finding
 from hangscope.parse.complaints import template_of
+from hangscope.records import dataclass
 from hangscope.report.inputs import JobView
 
 _LEVELS = {"nccl": frozenset({"WARN", "ATTN", "ABORT"}), "c10": frozenset({"W", "E", "F"})}

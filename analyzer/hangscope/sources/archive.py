@@ -10,9 +10,9 @@ import threading
 import zipfile
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import IO
 
+from hangscope.records import dataclass
 from hangscope.sources.container import ContainerError, Limits, decompressed
 from hangscope.sources.sniff import SNIFF_BYTES, is_zip
 from hangscope.sources.storage import SMALL_CHUNK, open_path, stamp

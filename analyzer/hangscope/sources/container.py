@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass
 from typing import Protocol
 
+from hangscope.records import dataclass
 from hangscope.sources.sniff import compression
 from hangscope.sources.streams import Read, buffered
 

@@ -8,12 +8,13 @@ import posixpath
 import re
 import stat
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 from hangscope.errors import InputError
 from hangscope.model import SourceRecord
+from hangscope.records import dataclass
 from hangscope.sources.container import ContainerError, Limits
 from hangscope.sources.inputs import STDIN_PATH, Input
 from hangscope.sources.saved import is_saved_job

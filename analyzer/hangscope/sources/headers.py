@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from hangscope.expressions import expression
+from hangscope.records import dataclass
 from hangscope.sources.stamps import moment
 from hangscope.sources.writer import Writer
 

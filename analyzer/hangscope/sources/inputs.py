@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import io
 import sys
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from hangscope.records import dataclass
 from hangscope.sources.container import ContainerError, Limits, decompressed
 from hangscope.sources.sniff import Kind
 from hangscope.sources.storage import CHUNK, open_path

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import functools
 import re
-from dataclasses import dataclass
 
 from hangscope.expressions import expression
+from hangscope.records import dataclass
 
 # LOG_DIR/{run_id}_{random}/attempt_{restart}/{local_rank}/{stdout.log,stderr.log,error.json} (torchrun --log-dir)
 _TORCHRUN = expression(r"(?:^|/)attempt_\d+/(?P<local>\d{1,6})/(?:(?:stdout|stderr)\.log|error\.json)[^/]*$")

@@ -6,9 +6,9 @@ import functools
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 from hangscope.expressions import expression
+from hangscope.records import dataclass
 from hangscope.sources.stamps import REFERENCE_YEAR, moment, month_number
 from hangscope.sources.writer import Writer
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import glob
 import posixpath
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
+from hangscope.records import dataclass
 from hangscope.sources.urls import entry, file_system, has_query, shown, translated
 
 if TYPE_CHECKING:

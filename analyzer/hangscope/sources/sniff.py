@@ -7,9 +7,9 @@ import enum
 import io
 import json
 import re
-from dataclasses import dataclass
 from typing import BinaryIO
 
+from hangscope.records import dataclass
 from hangscope.sources.streams import buffered
 
 SNIFF_BYTES = 8192

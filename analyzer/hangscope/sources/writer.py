@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from hangscope.model import Line
+from hangscope.records import dataclass
 
 Template = tuple[
     str, int | None, str, int | None, str | None, int | None, int | None, float | None, str, str, str

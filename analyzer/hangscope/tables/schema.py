@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hangscope.records import dataclass
 from hangscope.tables.pieces import Piece, to_frame
 
 if TYPE_CHECKING:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import functools
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from hangscope.records import dataclass
 
 _TABLE = Path(__file__).with_name("verbs.toml")
 _OTHER_SYNDROME = 21

@@ -5,11 +5,12 @@ from __future__ import annotations
 import functools
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from hangscope.expressions import expression
+from hangscope.records import dataclass
 
 _TABLE = Path(__file__).with_name("xid.toml")
 _LINKS = "nvlink-error"

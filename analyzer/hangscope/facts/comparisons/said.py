@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from hangscope.align.job import Job
 from hangscope.align.process import Process
 from hangscope.facts.collect import evidence_of
 from hangscope.model import ComparedValue, Comparison, Event, Evidence
+from hangscope.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

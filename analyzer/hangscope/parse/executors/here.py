@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hangscope.parse.run import read_inputs
 from hangscope.parse.source import ParsedSource
+from hangscope.records import dataclass
 from hangscope.sources.container import Limits
 from hangscope.sources.inputs import Input
 from hangscope.sources.quote import Quoted, read_lines

@@ -7,7 +7,6 @@ hangs has not completed and is in none of them.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import BinaryIO
 
 from hangscope.expressions import expression
@@ -15,6 +14,7 @@ from hangscope.model import Event, Line, SourceRecord, Value
 from hangscope.parse.columns import WriterKey, writer_key
 from hangscope.parse.json_documents import Json, part, whole, word
 from hangscope.parse.source import ParsedSource, WriterInfo
+from hangscope.records import dataclass
 from hangscope.sources.decode import clean
 from hangscope.sources.origin import hints
 from hangscope.sources.sniff import Kind

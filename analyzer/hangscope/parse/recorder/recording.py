@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import enum
 from array import array
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from operator import attrgetter
+
+from hangscope.records import dataclass
 
 
 class State(enum.IntEnum):

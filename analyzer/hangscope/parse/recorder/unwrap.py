@@ -6,10 +6,10 @@ import itertools
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from hangscope.expressions import expression
 from hangscope.parse.recorder.unpickle import CUT, BrokenDumpError, load_pickle
+from hangscope.records import dataclass
 
 _ENTRY_KEYS = frozenset({"profiling_name", "collective_seq_id", "seq_id", "record_id"})
 _DUMP_KEYS = frozenset({"entries", "pg_config", "pg_status"})

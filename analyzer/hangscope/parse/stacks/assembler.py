@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from hangscope.model import Line, ProcessDump
 from hangscope.parse.stacks.builder import Builder, Reader, Shelf, Step
 from hangscope.parse.stacks.headers import NOTHING, Headers, read_header
 from hangscope.parse.stacks.tools import all_tools
+from hangscope.records import dataclass
 
 MAX_FOREIGN = 30
 """So many lines of others may stand between two lines of a dump, where several ranks write into one stream."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from dataclasses import dataclass
 
 from hangscope.expressions import expression
 from hangscope.model import Line
+from hangscope.records import dataclass
 from hangscope.sources.origin import hints
 from hangscope.sources.stamps import moment, month_number
 

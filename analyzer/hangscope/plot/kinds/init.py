@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hangscope.errors import MissingEvidenceError
@@ -12,6 +11,7 @@ from hangscope.model import ComparedValue, Comparison, Report
 from hangscope.plot.labels import FONT, fitted, width_in
 from hangscope.plot.picture import LABEL, MARGIN_IN, SMALL, Picture, title_height_in
 from hangscope.ranges import rank_words
+from hangscope.records import dataclass
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

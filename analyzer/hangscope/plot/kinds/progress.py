@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +16,7 @@ from hangscope.plot.findings import group_words, headline
 from hangscope.plot.labels import FONT, fitted, width_in
 from hangscope.plot.picture import LABEL, MARGIN_IN, SMALL, Picture, title_height_in
 from hangscope.ranges import rank_words
+from hangscope.records import dataclass
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,7 @@ from hangscope.plot.findings import group_words, headline, main_call
 from hangscope.plot.labels import FONT, fitted, width_in
 from hangscope.plot.picture import LABEL, MARGIN_IN, SMALL, Entry, Picture, legend_height_in, title_height_in
 from hangscope.ranges import rank_words
+from hangscope.records import dataclass
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,6 +17,7 @@ from hangscope.plot.labels import FONT, fitted, width_in
 from hangscope.plot.picture import LABEL, MARGIN_IN, SMALL, Entry, Picture, legend_height_in, title_height_in
 from hangscope.plot.rows import Row, rows_of
 from hangscope.ranges import rank_words
+from hangscope.records import dataclass
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from hangscope.model import Evidence, Location, Report
+from hangscope.records import dataclass
 from hangscope.report import proof as proofs
 from hangscope.report.printable import one_line, shorten_middle
 from hangscope.report.spans import rank_words

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from hangscope.model import CollectiveState, GroupCounts, Report
 from hangscope.model.states import state_style
+from hangscope.records import dataclass
 from hangscope.report.printable import one_line
 from hangscope.report.spans import count_words, rank_words
 

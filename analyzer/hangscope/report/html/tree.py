@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from hangscope.model import Report, StackNode
+from hangscope.records import dataclass
 from hangscope.report.spans import count_words, fold_numbers
 
 MOST_BRANCHES = 1_500

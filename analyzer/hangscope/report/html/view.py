@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 
 from hangscope.diagnose.catalogue import INSUFFICIENT_EVIDENCE, NO_FAULT_FOUND
@@ -19,6 +19,7 @@ from hangscope.model import (
 )
 from hangscope.model.grid import lay_out
 from hangscope.model.states import state_style
+from hangscope.records import dataclass
 from hangscope.report import answers
 from hangscope.report.comparisons import differing, lone_lines, properties
 from hangscope.report.html.excerpts import Excerpt, Excerpts, QuotedLine, other_evidence

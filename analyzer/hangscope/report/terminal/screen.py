@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass
 
 from rich import box
 from rich.console import Console, RenderableType
@@ -13,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hangscope.model import Evidence, Location
+from hangscope.records import dataclass
 from hangscope.report.options import RenderOptions
 from hangscope.report.printable import join_lines, one_line, printable, shorten_middle
 from hangscope.report.proof import shorten_pointers

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from hangscope.model import CallHistory, CallState, GroupHistory, Report
+from hangscope.records import dataclass
 
 MADE = frozenset({CallState.DONE, CallState.STARTED, CallState.WAITING, CallState.DIFFERS})
 """States of a rank that made the call."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import errno
 import json
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeGuard
 
 import hangscope
 from hangscope.errors import InputError
+from hangscope.records import dataclass
 from hangscope.sources.saved import MANIFEST, is_saved_job
 
 FORMAT = 1

@@ -8,13 +8,14 @@ import gc
 import json
 from array import array
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from hangscope.errors import InputError
 from hangscope.model import SourceRecord
 from hangscope.parse.source import ParsedSource
+from hangscope.records import dataclass
 from hangscope.sources.around import Around
 from hangscope.sources.quote import Quoted
 from hangscope.tables.saved.arrow import import_arrow
