@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from hangscope import model
 from hangscope.errors import UsageError
 from hangscope.plot import load_plot
+from hangscope.records import dataclass
 from hangscope.report.card import report_card, report_words
 from hangscope.report.formats import format_names, history_wanted, load_format
 from hangscope.report.options import RenderOptions
@@ -23,7 +24,7 @@ HistoryOf = Callable[[int], model.History | None]
 """Gives the last calls of each group, at most so many."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False)
 class Report(model.Report):
     """Why a job is stuck. A notebook shows it as a short page; `show` prints the whole one, `save` writes it.
 
