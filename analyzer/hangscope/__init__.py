@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from hangscope import plot
-    from hangscope.api import attach, explain
-    from hangscope.notebook import Job, Report, analyze, diff, load
+    from hangscope.api import explain
+    from hangscope.notebook import Job, Report, analyze, attach, diff, load
 
 __version__ = "0.1.0"
 
@@ -29,7 +29,7 @@ _HOMES = {
     "Job": "notebook",
     "Report": "notebook",
     "analyze": "notebook",
-    "attach": "api",
+    "attach": "notebook",
     "diff": "notebook",
     "explain": "api",
     "load": "notebook",

@@ -57,7 +57,7 @@ def _pairs(
     """Groups that are each other's counterpart, in the order of the bad job, and those of each that have none.
 
     Names and ids of communicators are new with every start: groups of the same ranks are each other's, the first the
-    first's, and then those of the same name.
+    first's, and then those of the same name and size.
     """
     paired: dict[int, GroupBook] = {}
     free = dict(enumerate(good))
@@ -77,7 +77,7 @@ def _by_ranks(group: GroupBook) -> object:
 
 
 def _by_name(group: GroupBook) -> object:
-    return group.description or group.name
+    return group.description or group.name, len(group.ranks)
 
 
 class _Words:

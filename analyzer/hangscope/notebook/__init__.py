@@ -4,8 +4,8 @@ Everything here is also an attribute of `hangscope`: ``import hangscope as hs; j
 """
 
 from hangscope.notebook.difference import Difference
-from hangscope.notebook.functions import analyze, diff, load
+from hangscope.notebook.functions import analyze, attach, diff, load
 from hangscope.notebook.job import Job, Selection
 from hangscope.notebook.report import Report
 
-__all__ = ["Difference", "Job", "Report", "Selection", "analyze", "diff", "load"]
+__all__ = ["Difference", "Job", "Report", "Selection", "analyze", "attach", "diff", "load"]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+import functools
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import ParamSpec
 
 from hangscope import api
 from hangscope.notebook.difference import Difference
@@ -12,6 +15,9 @@ from hangscope.notebook.report import Report
 
 _CALLS = 200
 """So many calls of each group a report has that cannot go back to its job."""
+
+
+_P = ParamSpec("_P")
 
 
 def load(*paths: str | Path, jobs: int | None = None, scheduler: str | None = None) -> Job:
@@ -71,3 +77,15 @@ def diff(good: Job | str | Path, bad: Job | str | Path, rules: Sequence[str | Pa
     """
     one, other = (job if isinstance(job, Job) else load(job) for job in (good, bad))
     return one.diff(other, rules)
+
+
+def _shown(function: Callable[_P, api.Attachment | None]) -> Callable[_P, api.Attachment | None]:
+    @functools.wraps(function)
+    def attached(*args: _P.args, **kwargs: _P.kwargs) -> api.Attachment | None:
+        found = function(*args, **kwargs)
+        return found and dataclasses.replace(found, reports=tuple(map(Report.of, found.reports)))
+
+    return attached
+
+
+attach = _shown(api.attach)
