@@ -1,4 +1,4 @@
-"""Compare a good and a bad job: versions, settings, topology, transports, and the first collective at which they part."""
+"""Compare a good and a bad job: versions, settings, topology, transports, and the first call where they part."""
 
 from __future__ import annotations
 
