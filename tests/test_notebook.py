@@ -15,12 +15,17 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 import hangscope as hs
 from hangscope import api
 from hangscope.align.timeline import COLUMNS
-from hangscope.errors import UnknownNameError, UsageError
+from hangscope.errors import MissingEvidenceError, UnknownNameError, UsageError
 from hangscope.notebook import Job, Selection
+from hangscope.notebook.choice import Choice
+from hangscope.notebook.history_part import history_part
+from hangscope.plot.picture import Picture
 from hangscope.tables import SCHEMA
 from recorder_dumps import Dump, write_json
 from score_fixtures import FIXTURES
@@ -256,6 +261,67 @@ def test_what_makes_no_sense_is_an_error(timed: Job, asked: dict[str, str]) -> N
 def test_a_clock_time_needs_a_day(skipped: Job) -> None:
     with pytest.raises(UsageError, match="none of its lines has one"):
         skipped.select(after="10:00:00")
+
+
+# --- pictures ----------------------------------------------------------------------------------------------
+
+
+def test_a_part_of_a_history_has_the_cells_of_its_ranks(skipped: Job) -> None:
+    history = api.history_of(skipped.aligned, 30)
+    assert history is not None
+    (group,) = history_part(history, (), {0, 2}).groups
+    assert group.ranks == (0, 2)
+    assert [call.seq for call in group.calls] == [call.seq for call in history.groups[0].calls]
+    assert [len(call.states) for call in group.calls] == [2] * len(group.calls)
+    assert group.calls[-1].states == tuple(history.groups[0].calls[-1].states[rank] for rank in (0, 2))
+    (other,) = history_part(history, (), {0, 1}).groups
+    assert other.calls[-1].differing == {} != group.calls[-1].differing
+
+
+def test_a_part_of_a_history_has_the_groups_that_are_named() -> None:
+    history = api.history_of(hs.load(SUBGROUPS).aligned, 30)
+    assert history is not None
+    for group in history.groups:
+        for name in filter(None, (group.group, group.description)):
+            part = history_part(history, (Choice(groups=(name,)),), None)
+            assert group in part.groups
+    assert len(history_part(history, (Choice(groups=("0",)),), None).groups) == 1
+    assert history_part(history, (), {77}).groups == ()
+
+
+def test_a_part_of_a_history_has_the_calls_of_that_time() -> None:
+    history = api.history_of(hs.load(SUBGROUPS).aligned, 30)
+    assert history is not None
+    moments = sorted(moment for call in history.groups[0].calls for moment in call.started if moment is not None)
+    after = pd.Timestamp(moments[len(moments) // 2], unit="s").round("us")
+    part = history_part(history, (Choice(after=after),), None).groups[0]
+    assert 0 < len(part.calls) < len(history.groups[0].calls)
+    assert all(any(m is not None and m >= after.timestamp() - 1e-6 for m in call.started) for call in part.calls)
+
+
+def texts(picture: Picture) -> str:
+    return "\n".join(text.get_text() for text in picture.findobj(Text))  # type: ignore[attr-defined]
+
+
+def test_the_timeline_is_a_figure_that_says_who_is_waited_for(skipped: Job) -> None:
+    picture = skipped.timeline()
+    assert isinstance(picture, Figure)
+    assert [f"rank {rank}" in texts(picture) for rank in range(4)] == [True] * 4
+    narrow = skipped.timeline(ranks="1-2")
+    assert "rank 2" in texts(narrow) and "rank 3 ·" not in texts(narrow)
+    hosts = skipped.select(hosts="node01").timeline(dark=True)
+    assert "rank 1 ·" in texts(hosts) and "rank 3 ·" not in texts(hosts)
+
+
+def test_every_picture_is_at_hand(skipped: Job) -> None:
+    assert isinstance(skipped.plot(), Figure)
+    assert texts(skipped.plot("ranks")) == texts(skipped.analyze().plot("ranks"))
+
+
+def test_a_job_without_calls_has_no_timeline(tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_text("[rank1]: ValueError: no such batch\n", encoding="utf-8")
+    with pytest.raises(MissingEvidenceError):
+        hs.load(tmp_path).timeline()
 
 
 # --- report ------------------------------------------------------------------------------------------------

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import partial
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, partial
 from inspect import cleandoc
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,13 +16,16 @@ from hangscope.align.timeline import COLUMNS, build_timeline
 from hangscope.errors import UnknownNameError
 from hangscope.notebook.choice import Choice, Moment, Names, Ranks, named, parse_moment, parse_names, parse_ranks
 from hangscope.notebook.difference import Difference
+from hangscope.notebook.history_part import history_part
 from hangscope.notebook.report import Report
 from hangscope.notebook.tables import JobTables, columns_words
+from hangscope.plot import load_plot
 from hangscope.ranges import fold_numbers
 from hangscope.report.job_card import job_card, job_words
 
 if TYPE_CHECKING:
     from hangscope.align.job import Job as AlignedJob
+    from hangscope.plot.picture import Picture
 
 
 class Selection(JobTables):
@@ -30,9 +34,10 @@ class Selection(JobTables):
     `select` makes it smaller still. What is stuck and why, only the whole job can tell: `Job.analyze`.
     """
 
-    def __init__(self, whole: AlignedJob, choices: tuple[Choice, ...]) -> None:
+    def __init__(self, whole: AlignedJob, choices: tuple[Choice, ...], analyzed: Callable[[], Report]) -> None:
         super().__init__(whole.tables, choices)
         self._whole = whole
+        self._analyzed = analyzed
 
     def select(
         self,
@@ -66,7 +71,38 @@ class Selection(JobTables):
             None if after is None else parse_moment(after, day),
             None if before is None else parse_moment(before, day),
         )
-        return Selection(self._whole, (*self._choices, narrower))
+        return Selection(self._whole, (*self._choices, narrower), self._analyzed)
+
+    def timeline(self, group: Names | None = None, ranks: Ranks | None = None, *, dark: bool = False) -> Picture:
+        """A picture of what each rank called last: who came how far, who waits, who is missing.
+
+        Args:
+            group: only these groups, as for `select`.
+            ranks: only these ranks, as for `select`.
+            dark: for a dark page.
+
+        Returns:
+            A matplotlib Figure, which a notebook shows and ``.save("name.svg")`` writes. The data are `timeline_table`.
+
+        Raises:
+            UnknownNameError: the job has none of these ranks or groups.
+            MissingEvidenceError: neither NCCL's call lines nor flight recorders tell what was called.
+        """
+        if group is not None or ranks is not None:
+            return self.select(ranks=ranks, group=group).timeline(dark=dark)
+        kind = load_plot("timeline")
+        history = api.history_of(self._whole, kind.HISTORY)
+        part = history and history_part(history, self._choices, self._ranks())
+        return kind.draw(dataclasses.replace(self._analyzed(), history=part), dark=dark)
+
+    def _ranks(self) -> frozenset[int] | None:
+        """The ranks that were selected, by number or by host; None when all are."""
+        sets = [choice.ranks for choice in self._choices if choice.ranks is not None]
+        for choice in self._choices:
+            if choice.hosts is not None:
+                hosts = named(self._hosts, choice.hosts)
+                sets.append(frozenset(rank for rank, host in self._host_of.items() if host in hosts))
+        return frozenset.intersection(*sets) if sets else None
 
     def timeline_table(
         self, group: Names | None = None, ranks: Ranks | None = None, last: int | None = None
@@ -83,9 +119,7 @@ class Selection(JobTables):
         """
         if group is not None or ranks is not None:
             return self.select(ranks=ranks, group=group).timeline_table(last=last)
-        wanted = [choice.ranks for choice in self._choices if choice.ranks is not None]
-        ranks = frozenset.intersection(*wanted) if wanted else None
-        return self._part(build_timeline(self._whole, ranks=ranks, last=last), COLUMNS)
+        return self._part(build_timeline(self._whole, ranks=self._ranks(), last=last), COLUMNS)
 
     def __repr__(self) -> str:
         words = "; ".join(filter(None, (choice.words() for choice in self._choices)))
@@ -122,7 +156,8 @@ class Job(Selection):
 
     Tables, as pandas DataFrames: `events`, `exceptions`, `environment`, `host_messages`, `calls`, `recorded_calls`,
     `processes`, `communicators`, `memberships` and `stacks`; ``job.columns("calls")`` says what the columns mean.
-    `select` gives a part of the job by rank, host, group and time, and `analyze` says why it is stuck.
+    `select` gives a part of the job by rank, host, group and time, `analyze` says why it is stuck, `timeline` and `plot`
+    draw it, and `diff` compares it with another.
 
     Attributes:
         name: the paths it was read from.
@@ -130,7 +165,7 @@ class Job(Selection):
     """
 
     def __init__(self, reading: api.Reading, name: str = "") -> None:
-        super().__init__(reading.job, ())
+        super().__init__(reading.job, (), lambda: self._report)
         self._reading = reading
         self.name = name
         self.aligned = reading.job
@@ -165,6 +200,15 @@ class Job(Selection):
     def warnings(self) -> tuple[str, ...]:
         """What limits the analysis."""
         return self.aligned.warnings
+
+    @cached_property
+    def _report(self) -> Report:
+        """What pictures take their titles from."""
+        return self.analyze()
+
+    def plot(self, kind: str = "timeline", *, dark: bool = False) -> Picture:
+        """A picture of the whole job: the same as ``job.analyze().plot(kind)``, where `Report.plot` names the kinds."""
+        return self._report.plot(kind, dark=dark)
 
     def analyze(self, rules: Sequence[str | Path] = ()) -> Report:
         """Says why the job is stuck.
