@@ -93,6 +93,7 @@ def test_every_shell_gets_a_script_with_all_commands(shell: str, capsys: pytest.
         ("hangscope rules --family hos", {"host"}),
         ("hangscope analyze --color a", {"auto", "always"}),
         ("hangscope completion z", {"zsh"}),
+        ("hangscope plot time", {"timeline"}),
     ],
 )
 def test_bash_completes(typed: str, offered: set[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

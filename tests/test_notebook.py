@@ -300,7 +300,7 @@ def test_a_part_of_a_history_has_the_calls_of_that_time() -> None:
 
 
 def texts(picture: Picture) -> str:
-    return "\n".join(text.get_text() for text in picture.findobj(Text))  # type: ignore[attr-defined]
+    return "\n".join(text.get_text() for text in picture.findobj(Text))
 
 
 def test_the_timeline_is_a_figure_that_says_who_is_waited_for(skipped: Job) -> None:

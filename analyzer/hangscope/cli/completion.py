@@ -43,6 +43,7 @@ def _complete(action: argparse.Action, shtab: Any) -> None:  # noqa: ANN401 (a m
     """Says what an argument can be, by the word that stands for it in the help."""
     from hangscope.diagnose.catalogue import causes, families
     from hangscope.diagnose.shipped import list_rules
+    from hangscope.plot import plot_names
     from hangscope.report.formats import format_names
 
     if action.metavar in _FOLDERS:
@@ -51,6 +52,8 @@ def _complete(action: argparse.Action, shtab: Any) -> None:  # noqa: ANN401 (a m
         action.complete = shtab.FILE  # type: ignore[attr-defined]
     elif action.metavar == "FORMAT":
         action.choices = format_names()
+    elif action.metavar == "KIND":
+        action.choices = plot_names()
     elif action.metavar == "FAMILY":
         action.choices = families()
     elif action.metavar == "CAUSE_OR_RULE":

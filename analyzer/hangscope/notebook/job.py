@@ -156,8 +156,8 @@ class Job(Selection):
 
     Tables, as pandas DataFrames: `events`, `exceptions`, `environment`, `host_messages`, `calls`, `recorded_calls`,
     `processes`, `communicators`, `memberships` and `stacks`; ``job.columns("calls")`` says what the columns mean.
-    `select` gives a part of the job by rank, host, group and time, `analyze` says why it is stuck, `timeline` and `plot`
-    draw it, and `diff` compares it with another.
+    `select` gives a part of the job by rank, host, group and time, `analyze` says why it is stuck, `timeline` and
+    `plot` draw it, and `diff` compares it with another.
 
     Attributes:
         name: the paths it was read from.
