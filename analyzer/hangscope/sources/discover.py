@@ -17,6 +17,7 @@ from hangscope.model import SourceRecord
 from hangscope.records import dataclass
 from hangscope.sources.container import ContainerError, Limits
 from hangscope.sources.inputs import STDIN_PATH, Input
+from hangscope.sources.own_reports import OWN_REPORT, is_own_report
 from hangscope.sources.saved import is_saved_job
 from hangscope.sources.sniff import SNIFF_BYTES, describe_error, is_archive, sniff_bytes
 from hangscope.sources.storage import SMALL_CHUNK
@@ -238,6 +239,11 @@ class _Finder:
             self._keep(item, root, member.head)
 
     def _keep(self, item: Input, root: str, head: bytes = b"") -> None:
+        if is_own_report(head):
+            # whoever writes reports beside the logs does not mean them; whoever names one is told
+            if item.path == root and item.member is None:
+                self._fail(item.name, OWN_REPORT, kind="report", size=item.size)
+            return
         error = describe_error(head)
         if error is not None:
             self.has_content_records = True
