@@ -21,7 +21,7 @@ _REPORT = expression(
             # markdown
             rb"### [^\n]*\n\n`[a-z0-9-]+`, confidence (?:high|medium|low) \d\.\d\d\n",
             # sarif
-            rb'\{\s*"\$schema": "[^"]*sarif[^"]*",\s*"version": "2[^{]*\{\s*"tool": \{\s*"driver": \{\s*"name": "hangscope"',
+            rb'\{\s*"\$schema": "[^"]*sarif[^"]*",\s*"version": "2[^{]*\{\s*"tool": \{[^{]*\{\s*"name": "hangscope"',
             # perfetto
             rb'\{"displayTimeUnit":"ms","otherData":\{"hangscope":',
         )
