@@ -12,6 +12,7 @@ from hangscope.records import dataclass
 
 if TYPE_CHECKING:
     from hangscope.align.job import Job
+    from hangscope.diagnose.rule import Rule
     from hangscope.diagnose.verdict import Diagnosis
     from hangscope.live.capture import Say
     from hangscope.model import AttemptResult, Fact, Finding, History, Report, SourceRecord
@@ -146,20 +147,28 @@ def diagnose(job: Job, rules: Sequence[str | Path] = (), facts: Sequence[Fact] |
     from hangscope.diagnose.confidence import Gaps
     from hangscope.diagnose.evaluate import evaluate
     from hangscope.diagnose.extent import World
-    from hangscope.diagnose.own_rules import load_checked_rules
-    from hangscope.diagnose.shipped import load_rules_about
     from hangscope.diagnose.verdict import choose_verdict, no_findings
     from hangscope.facts.collect import collect_facts
     from hangscope.facts.coverage import coverage
     from hangscope.facts.last_words import last_words
 
     known = tuple(collect_facts(job) if facts is None else facts)
-    base = load_checked_rules(rules) if rules else load_rules_about(frozenset(fact.kind for fact in known))
+    base = _rules_for(known, rules)
     world = World(job.world_size, {rank: process.host for rank, process in job.ranks.items() if process.host})
     findings = evaluate(base, known, job.versions, without_nccl=job.without_nccl, world=world)
     clocks = job.clocks if len(job.hosts) > 1 else None
     gaps = Gaps(coverage(job), job.lost_tails, clocks, mixed=bool(job.runs))
     return choose_verdict(findings, base, gaps=gaps, fallback=no_findings(last_words(job)))
+
+
+def _rules_for(facts: Sequence[Fact], own: Sequence[str | Path]) -> tuple[Rule, ...]:
+    if own:
+        from hangscope.diagnose.own_rules import load_checked_rules
+
+        return load_checked_rules(own)
+    from hangscope.diagnose.shipped import load_rules_about
+
+    return load_rules_about(frozenset(fact.kind for fact in facts))
 
 
 def diagnose_attempts(job: Job, rules: Sequence[str | Path] = ()) -> tuple[AttemptResult, ...]:
