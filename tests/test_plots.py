@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
+from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 
 import plot_checks
@@ -316,6 +317,22 @@ def test_the_rows_of_many_patterns_are_bounded(large: Report) -> None:
     mixed = dataclasses.replace(history, groups=(dataclasses.replace(world, calls=calls),))
     figure = draw("timeline", dataclasses.replace(large, history=mixed))
     assert 1 < len(plot_checks.row_labels(only_axes(figure))) <= 20
+
+
+def test_a_send_without_a_receive_is_shown_among_the_last_ones(tmp_path: Path) -> None:
+    groups = {"0": ("default_pg", range(2)), "1": ("PIPELINE", range(2))}
+    dumps = [Dump(0, groups), Dump(1, groups)]
+    for _ in range(4):
+        dumps[0].transfer("send 0->1", "1").call()
+        dumps[1].transfer("recv 1<-0", "1").call()
+    dumps[1].transfer("recv 1<-0", "1", state="scheduled")
+    figure = draw("timeline", analyze(write(tmp_path, dumps), history=30))
+    axes = only_axes(figure)
+    assert plot_checks.row_labels(axes) == ["rank 0", "rank 1"]
+    assert plot_checks.title(figure) == "Rank 1 waits in a recv of group 1 (PIPELINE) for rank 0"
+    assert Counter(plot_checks.texts(figure, "transfer")) == {"\u21921": 4, "\u21900": 5}
+    assert sum(box.get_linewidth() > 0 for box in drawn(figure, "transfer") if isinstance(box, Rectangle)) == 1
+    assert plot_checks.overlaps(figure) == []
 
 
 # --- progress ---------------------------------------------------------------------------------------------

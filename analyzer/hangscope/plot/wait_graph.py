@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 
 from hangscope.model import CollectiveState, RankState, Report
-from hangscope.plot.findings import GROUP_ORDER, group_words
+from hangscope.plot.findings import GROUP_ORDER, group_words, name_of
 from hangscope.ranges import rank_words
 from hangscope.records import dataclass
 
@@ -183,7 +183,7 @@ def _call_node(key: Key, numbers: Sequence[int], calls: Sequence[CollectiveState
     who = f"{len(here):,} {verb}: {rank_words(here, most=_NUMBERS).partition(' ')[2]}"
     who = who if len(here) > 1 else f"{rank_words(here)} {verb}"
     if len(numbers) == 1:
-        lines = f"{first.op} {first.seq}", group_words(first.group, first.description), who
+        lines = name_of(first), group_words(first.group, first.description), who
     else:
         about = first.description or f"groups of {first.group_size} ranks"
         lines = f"{len(numbers):,} x {first.op}", about, who

@@ -85,7 +85,7 @@ def draw(report: Report, *, dark: bool = False) -> Picture:
     palette_words = ["first to last rank", "last to arrive", "never came"]
     top = title_height_in(title, subtitle, _WIDTH_IN)
     legend_in = legend_height_in(palette_words, _WIDTH_IN)
-    height = top + len(panels) * (_HEIGHT_IN + 0.95) + legend_in + 0.4
+    height = top + len(panels) * (_HEIGHT_IN + 1.0) + legend_in + 0.4
     picture = Picture((_WIDTH_IN, height), title, subtitle, dark=dark)
     for panel in panels:
         words = f"{group_words(panel.group.group, panel.group.description)}: {_found(panel)}"
@@ -96,9 +96,9 @@ def draw(report: Report, *, dark: bool = False) -> Picture:
             weight="bold",
             gid="panel",
         )
-        axes = picture.panel(_LEFT_IN, top + 0.4, _WIDTH_IN - _LEFT_IN - MARGIN_IN, _HEIGHT_IN)
+        axes = picture.panel(_LEFT_IN, top + 0.45, _WIDTH_IN - _LEFT_IN - MARGIN_IN, _HEIGHT_IN)
         _draw_panel(picture, axes, panel)
-        top += _HEIGHT_IN + 0.95
+        top += _HEIGHT_IN + 1.0
     palette = picture.palette
     entries = [Entry(palette_words[0], palette.ramp[1]), Entry(palette_words[1], palette.wait, mark="o")]
     if any(call.missing for panel in panels for call in panel.calls):

@@ -16,6 +16,7 @@ from hangscope.plot.findings import group_words, headline, main_call
 from hangscope.plot.labels import FONT, fitted, width_in
 from hangscope.plot.picture import LABEL, MARGIN_IN, SMALL, Entry, Picture, legend_height_in, title_height_in
 from hangscope.plot.rows import Row, rows_of
+from hangscope.plot.transfer_panel import draw_transfer_panel, find_transfer_panel
 from hangscope.ranges import rank_words
 from hangscope.records import dataclass
 
@@ -68,32 +69,46 @@ def draw(report: Report, *, dark: bool = False) -> Picture:
         MissingEvidenceError: neither call lines nor flight recorders tell what was called.
     """
     groups = [group for group in (report.history.groups if report.history is not None else ()) if group.calls]
-    if report.history is None or not groups:
+    moves = find_transfer_panel(report)
+    if not groups and moves is None:
         raise MissingEvidenceError(
             "nothing tells which calls the ranks made",
             "Set TORCH_FR_BUFFER_SIZE=2000 and give the flight recorders' dumps, or run with NCCL_DEBUG=INFO and "
             "NCCL_DEBUG_SUBSYS=INIT,COLL.",
         )
     hosts = {state.rank: state.host for state in report.ranks if state.host}
-    shown = _chosen(report, groups)
+    # beside the transfers a group counts only when ranks part in it
+    shown = _chosen(report, groups) if moves is None else [group for group in groups if _is_parted(group)][:_FEW_PANELS]
     panels = [_panel(group, hosts) for group in shown]
     title, subtitle = headline(report)
-    note = _note(report, len(panels))
     present = {state for panel in panels for row in panel.rows for state in row.states}
+    present |= {one.state for made in moves.rows.values() for one in made} if moves is not None else set()
     palette = colors(dark=dark)
-    legend = [Entry(_WORDS[s], palette.calls[s], mark=_MARKS.get(s, "")) for s in _STATES if s in present]
+    legend = [
+        Entry(_WORDS[s], palette.calls[s], mark=_MARKS.get(s, "") if panels else "") for s in _STATES if s in present
+    ]
     height = title_height_in(title, subtitle, _WIDTH_IN) + sum(panel.height_in for panel in panels)
     legend_in = legend_height_in([entry.words for entry in legend], _WIDTH_IN)
-    height += legend_in + 0.35
+    height += legend_in + 0.35 + (moves.height_in if moves is not None else 0.0)
     picture = Picture((_WIDTH_IN, height), title, subtitle, dark=dark)
-    labels = [row.label for panel in panels for row in panel.rows]
+    labels = [row.label for panel in panels for row in panel.rows] + (moves.labels if moves is not None else [])
     left = min(max(width_in(fitted(label, SMALL, _MOST_LABEL_IN), SMALL) for label in labels), _MOST_LABEL_IN) + 0.5
     top = picture.top_in
+    if moves is not None:
+        draw_transfer_panel(picture, moves, left, top)
+        top += moves.height_in
     for panel in panels:
         _draw_panel(picture, panel, left, top)
         top += panel.height_in
     picture.add_legend(top, legend)
-    picture.write(MARGIN_IN, top + legend_in + 0.2, note, size=SMALL, color=picture.palette.faint, gid="note")
+    picture.write(
+        MARGIN_IN,
+        top + legend_in + 0.2,
+        _note(report, len(panels)),
+        size=SMALL,
+        color=picture.palette.faint,
+        gid="note",
+    )
     return picture
 
 
@@ -222,6 +237,7 @@ def _note(report: Report, panels: int) -> str:
     if history is None:
         return ""
     known = len(history.groups) + history.left_out
-    more = f"{known - panels:,} more groups are not shown. " if known > panels else ""
-    source = _SOURCES.get(history.source, history.source)
-    return f"{more}Calls stand in their order, with their numbers below. By {source}."
+    rest = known - panels
+    more = "" if rest < 1 else "1 more group is not shown. " if rest == 1 else f"{rest:,} more groups are not shown. "
+    order = "Calls stand in their order, with their numbers below." if panels else "What is framed has not completed."
+    return f"{more}{order} By {_SOURCES.get(history.source, history.source)}."
