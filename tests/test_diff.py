@@ -279,6 +279,12 @@ def test_what_is_not_there_is_told(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "nowhere" in capsys.readouterr().err
 
 
+def test_a_side_of_which_nothing_can_be_read_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "core").write_bytes(b"\x7fELF" + bytes(100))
+    assert main(["diff", str(HEALTHY), str(tmp_path)]) == 2
+    assert "nothing could be read: core" in capsys.readouterr().err
+
+
 def test_json_has_everything(capsys: pytest.CaptureFixture[str], shapes: ShownDifference) -> None:
     assert main(["diff", str(HEALTHY), str(SHAPE), "--format", "json"]) == 0
     printed: dict[str, Any] = json.loads(capsys.readouterr().out)

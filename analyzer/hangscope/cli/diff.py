@@ -7,6 +7,7 @@ import json
 import sys
 
 from hangscope.cli._output import add_page_arguments, positive, render_options
+from hangscope.cli._reading import check_readable, log_to_stderr, progress_bar
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,7 +32,13 @@ def run(args: argparse.Namespace) -> int:
     from hangscope.api import diff, read_job
     from hangscope.report.differences import differ, to_plain
 
-    good, bad = (read_job(path, jobs=args.jobs) for path in (args.good, args.bad))
+    log_to_stderr(verbose=args.verbose)
+    readings = []
+    for path in (args.good, args.bad):
+        with progress_bar() as progress:
+            readings.append(read_job(path, jobs=args.jobs, progress=progress))
+        check_readable(readings[-1].job.sources)
+    good, bad = readings
     difference = diff(good, bad, (args.good, args.bad), rules=tuple(args.rules))
     if args.format == "json":
         print(json.dumps(to_plain(difference), indent=2, ensure_ascii=sys.stdout.encoding.lower() != "utf-8"))

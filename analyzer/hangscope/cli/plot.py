@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hangscope.cli._output import positive
+from hangscope.cli._reading import check_readable, log_to_stderr, progress_bar
 from hangscope.errors import MissingEvidenceError, UsageError
 from hangscope.plot import plot_names
 
@@ -59,7 +60,10 @@ def run(args: argparse.Namespace) -> int:
     from hangscope.plot import load_plot
 
     history = max(load_plot(kind).HISTORY for kind in kinds)
-    report = analyze(*paths, jobs=args.jobs, rules=tuple(args.rules), history=history)
+    log_to_stderr(verbose=False)
+    with progress_bar() as progress:
+        report = analyze(*paths, jobs=args.jobs, rules=tuple(args.rules), history=history, progress=progress)
+    check_readable(report.sources)
     if args.all:
         return _draw_all(report, kinds, target, dark=args.dark)
     load_plot(kinds[0]).draw(report, dark=args.dark).save(target)
