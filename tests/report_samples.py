@@ -564,6 +564,33 @@ def hostile() -> Report:
     )
 
 
+def thousand_with_calls() -> Report:
+    """`missing_ranks` with the last 40 calls of all 137 groups, each with the time at which every rank came."""
+
+    def group(name: str, about: str, ranks: tuple[int, ...], absent: frozenset[int]) -> GroupHistory:
+        calls = tuple(
+            CallHistory(
+                seq, "all_gather", "1048576 bfloat16", "parallel_state.py:431 all_gather",
+                tuple(
+                    CallState.DONE if seq < 48211 or not absent else
+                    CallState.MISSING if rank in absent else CallState.WAITING for rank in ranks
+                ),
+                tuple(None if rank in absent and seq == 48211 else _NOON + seq + rank * 1e-4 for rank in ranks),
+            )
+            for seq in range(48172, 48212)
+        )  # fmt: skip
+        return GroupHistory(name, about, len(ranks), ranks, 48171, calls, stuck=48211 if absent else None)
+
+    report = missing_ranks()
+    absent = frozenset(report.verdict.ranks)
+    world = group("0", "default_pg", tuple(range(1024)), absent)
+    groups = [group(f"{n + 1}", "tp", tuple(range(8 * n, 8 * n + 8)), frozenset()) for n in range(128)]
+    groups += [group(f"{n + 200}", "dp", tuple(range(n, 1024, 8)), absent & {504 + n}) for n in range(8)]
+    stuck_first = sorted(groups, key=lambda one: one.stuck is None)
+    stuck = replace(report.collectives[0], group="0", description="default_pg")
+    return replace(report, collectives=(stuck,), history=History("recorder", (world, *stuck_first)))
+
+
 def with_calls() -> Report:
     """Eight ranks; rank 5 left out the last all_reduce, and rank 2 called something else in its own group."""
     done, wait, gone, differs = CallState.DONE, CallState.WAITING, CallState.MISSING, CallState.DIFFERS

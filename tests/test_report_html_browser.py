@@ -276,11 +276,20 @@ def test_texts_have_enough_contrast(show: Open, dark: bool) -> None:
     assert page.evaluate(CONTRASTS) == []
 
 
-def test_thousand_ranks_are_drawn_soon(show: Open) -> None:
-    page = show(report_samples.missing_ranks())
-    painted = page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
-    assert 0 < painted < 2_000
-    assert page.locator("#rank-table tbody tr").count() == 0  # what is closed is not drawn
+def test_thousand_ranks_are_few_elements_until_somebody_wants_more(show: Open) -> None:
+    page = show(report_samples.thousand_with_calls())
+    assert page.locator("*").count() < 6_000
+    assert page.locator("#timeline .group").count() == 137
+    world = page.locator("#timeline .group", has_text="default_pg")
+    assert [row.split("\t")[0] for row in world.locator("tbody tr").all_inner_texts()] == [
+        "ranks 504-511 (8)",
+        "ranks 0-503,512-1023 (1,016)",
+    ]
+    assert page.locator("#calls .amount").inner_text() == "5,480 rows"
+    _filter(page, "State").select_option("missing")
+    assert page.locator("#calls .amount").inner_text() == "9 of 5,480 rows"
+    page.locator('[data-rank="511"]').click()
+    assert page.locator("#calls .amount").inner_text() == "2 of 5,480 rows"
 
 
 CONTRASTS = r"""() => {
