@@ -221,6 +221,21 @@ def test_timeline_folds_ranks_that_stopped_alike(show: Open) -> None:
     assert [row.inner_text().split()[1] for row in group.locator("tbody tr:visible").all()] == ["3"]
 
 
+def test_timeline_by_time_shows_who_came_last(show: Open) -> None:
+    page = show(report_samples.with_calls())
+    group = page.locator("#timeline .group", has_text="default_pg")
+    group.get_by_label("by time").check()
+    strips = group.locator("svg")
+    assert [strip.get_attribute("aria-label") for strip in strips.all()] == [
+        "rank 5: last call at 12:30:41.005",
+        "ranks 0-4,6,7: last call at 12:30:42.000",
+    ]
+    assert [strip.locator("rect").count() for strip in strips.all()] == [11, 12]
+    assert group.locator(".axis span").all_inner_texts() == ["12:30:31.000", "12:30:40.000", "12:30:49.000"]
+    group.get_by_label("one row a rank").check()
+    assert group.locator("svg").count() == 8
+
+
 def _calls(page: Page) -> list[list[str]]:
     return [row.split("\t") for row in page.locator("#calls tbody tr").all_inner_texts()]
 

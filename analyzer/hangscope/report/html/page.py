@@ -26,7 +26,7 @@ from hangscope.report.printable import printable
 from hangscope.report.spans import count_words, fold_hosts, fold_numbers, rank_words, size_words
 
 _STYLES = ("page.css", "parts.css", "print.css")
-_PROGRAMS = ("text.js", "ranks.js", "table.js", "calls.js", "timeline.js", "inputs.js", "page.js")
+_PROGRAMS = ("text.js", "ranks.js", "table.js", "calls.js", "times.js", "timeline.js", "inputs.js", "page.js")
 
 
 def render_page(report: Report) -> str:

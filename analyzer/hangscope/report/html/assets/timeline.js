@@ -39,24 +39,27 @@ function timelineCell(group, call, members, positions) {
   return el("td", { "data-call": word, title: hint }, state === UNKNOWN ? null : state, el("span", { class: "aside" }, word));
 }
 
-function timelineTable(group, each) {
-  const members = parseRanks(group.ranks);
-  const rows = each ? members.map((_, at) => [at]) : alike(group, members);
+function callHeads(group) {
   const stop = frontier(group);
-  rows.sort((a, b) => weight(group, a) - weight(group, b) || a[0] - b[0]);
-  const heads = group.calls.map((call, at) =>
+  return group.calls.map((call, at) =>
     el("th", { scope: "col", class: at === stop ? "stop" : null, title: [`${text(call[1])} ${call[0]}`, text(call[2]), text(call[3])].filter(Boolean).join(", ") },
       el("span", { class: "upright" }, el("span", { class: "quiet" }, String(call[0])), ` ${text(call[1])}`)),
   );
+}
+
+// A group's table: heads, and what follows the name of a row; cellsOf(positions) gives it for some of the members.
+function timelineTable(group, each, caption, heads, cellsOf) {
+  const members = parseRanks(group.ranks);
+  const rows = each ? members.map((_, at) => [at]) : alike(group, members);
+  rows.sort((a, b) => weight(group, a) - weight(group, b) || a[0] - b[0]);
   const body = el("tbody");
   const more = el("button", { type: "button", class: "more" });
   const grow = () => {
     const at = body.childElementCount;
-    const next = rows.slice(at, at + (each ? PAGE : ROWS));
-    body.append(...next.map((positions) => {
+    body.append(...rows.slice(at, at + ROWS).map((positions) => {
       const who = positions.map((position) => members[position]);
       const label = rankWords(who, 24) + (who.length > 2 && foldRanks(who).length <= 24 ? ` (${grouped(who.length)})` : "");
-      return el("tr", { "data-ranks": foldRanks(who) }, el("th", { scope: "row", title: foldRanks(who).slice(0, 400) }, label), group.calls.map((call) => timelineCell(group, call, members, positions)));
+      return el("tr", { "data-ranks": foldRanks(who) }, el("th", { scope: "row", title: foldRanks(who).slice(0, 400) }, label), cellsOf(positions, members));
     }));
     const left = rows.length - body.childElementCount;
     more.hidden = left <= 0;
@@ -64,10 +67,14 @@ function timelineTable(group, each) {
   };
   more.addEventListener("click", grow);
   grow();
-  const caption = `Calls of group ${groupName(group.name, group.about)}, oldest first`;
   const scroller = el("div", { class: "wide", tabindex: "0", role: "group", "aria-label": caption },
     el("table", { class: "timeline" }, el("caption", { class: "aside" }, caption), el("thead", {}, el("tr", {}, el("th", { scope: "col", class: "corner" }, "ranks"), heads)), body));
   return { part: el("div", {}, scroller, more), scroller };
+}
+
+function byCall(group, each) {
+  return timelineTable(group, each, `Calls of group ${groupName(group.name, group.about)}, oldest first`, callHeads(group), (positions, members) =>
+    group.calls.map((call) => timelineCell(group, call, members, positions)));
 }
 
 function groupPart(group, open) {
@@ -80,8 +87,9 @@ function groupPart(group, open) {
     el("summary", {}, el("strong", {}, `group ${groupName(group.name, group.about)}`), `${size}${stands}`, el("span", { class: "quiet" }, earlier)));
   const holder = el("div");
   const each = el("input", { type: "checkbox", onchange: () => draw() });
+  const timed = el("input", { type: "checkbox", onchange: () => draw() });
   const draw = () => {
-    const { part: drawn, scroller } = timelineTable(group, each.checked);
+    const { part: drawn, scroller } = (timed.checked ? byTime : byCall)(group, each.checked);
     holder.replaceChildren(drawn);
     if (chosen !== null) choose(chosen);
     scroller.scrollLeft = scroller.scrollWidth;
@@ -89,6 +97,7 @@ function groupPart(group, open) {
   part.addEventListener("toggle", () => {
     if (!part.open || holder.childElementCount) return;
     if (parseRanks(group.ranks).length > 1) part.append(el("label", { class: "each" }, each, " one row a rank"));
+    if (period(group)) part.append(el("label", { class: "each", title: "a mark a call, from the first to the last of a row's ranks to come" }, timed, " by time"));
     part.append(holder);
     draw();
   });
