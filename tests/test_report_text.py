@@ -152,7 +152,7 @@ def test_quiet_is_one_line() -> None:
 
 
 def test_many_ranks_are_folded() -> None:
-    page = _render(report_samples.missing_ranks(), RenderOptions(width=100))
+    page = _render(report_samples.missing_ranks(), RenderOptions(width=160))
     assert f"{'[M]' * 8}  node064" in page
     assert "node[001-009,011-063,065-128]" in page
     assert len(page.split("\n")) < 70
@@ -281,6 +281,19 @@ def test_a_grid_in_which_all_ranks_look_alike_is_left_out() -> None:
     places = page[page.index("Where the ranks are") : page.index("Stacks (")]
     assert "waiting  1,024  ranks 0-1023" in places
     assert "node" not in places
+
+
+def test_a_row_of_many_hosts_stays_one_row_on_a_narrow_page() -> None:
+    page = _render(report_samples.missing_ranks(), RenderOptions(width=80))
+    assert re.search(r"\n( +\.){8} +126 hosts +ranks 0-71,80-503,\.\.\.\n", page)
+
+
+def test_every_one_of_ten_thousand_ranks_has_its_line_when_all_are_asked_for() -> None:
+    report = report_samples.no_fault()
+    ranks = tuple(RankState(n, f"node{n // 8:04}\x1b[2J", n, str(n % 8), "waiting", None, None) for n in range(10_000))
+    page = _render(replace(report, ranks=ranks), RenderOptions(width=80, verbose=True))
+    assert re.search(r"\n +9999 +node1249\\x1b\[2J +7 +9999 +waiting\n", page)
+    assert "\x1b" not in page
 
 
 def test_ranks_of_unequal_hosts_have_their_place() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rich.text import Text
 
@@ -17,8 +17,9 @@ from hangscope.report.times import split_time
 
 _TABLE_UP_TO = 8
 _ROWS = 16
-_RANKS_WIDTH = 40
-_HOSTS_WIDTH = 40
+_RANKS_WIDTH = 48
+_HOSTS_WIDTH = 56
+_LAID_OUT = 1024
 _CELL = 3
 """Columns of a cell: its glyph, and room for the marks of a rank at fault."""
 
@@ -59,6 +60,9 @@ def _show_table(screen: Screen, states: Sequence[RankState], at_fault: frozenset
         "where": [one_line(state.where or "") for state in states],
     }
     shown = {name: values for name, values in facts.items() if any(values)}
+    if len(states) > _LAID_OUT:
+        _show_plainly(screen, shown)
+        return
     table = columns(*([None] * len(shown)))
     table.add_row(*(Text(name, style="dim") for name in shown))
     for index, state in enumerate(states):
@@ -66,6 +70,13 @@ def _show_table(screen: Screen, states: Sequence[RankState], at_fault: frozenset
         row = (Text(values[index], style=styles.get(name, ""), overflow="fold") for name, values in shown.items())
         table.add_row(*row)
     screen.show(table, indent=1)
+
+
+def _show_plainly(screen: Screen, shown: Mapping[str, Sequence[str]]) -> None:
+    """The same table, a line a rank: to lay out tens of thousands takes longer than to find the fault."""
+    widths = [max(len(name), *map(len, values)) for name, values in shown.items()]
+    for row in (tuple(shown), *zip(*shown.values(), strict=True)):
+        screen.plain(" " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
 def _show_places(screen: Screen, states: Sequence[RankState], at_fault: frozenset[int]) -> None:
@@ -84,7 +95,7 @@ def _show_places(screen: Screen, states: Sequence[RankState], at_fault: frozense
             _glyph(name, at_fault=is_blamed),
             Text(name, style=state_style(name).ansi),
             Text(f"{len(ranks):,}", justify="right"),
-            Text(rank_words(ranks, most=_RANKS_WIDTH), overflow="fold"),
+            Text(_ranks_in(ranks, min(_RANKS_WIDTH, screen.width // 2 - 16)), overflow="fold"),
             Text(where, overflow="fold"),
         )
     screen.show(table, indent=1)
@@ -100,12 +111,16 @@ def _show_grid(screen: Screen, states: Sequence[RankState], at_fault: frozenset[
     grid = lay_out(states, at_fault, widest=max(min(32, screen.width // 2 // _CELL), 8))
     rows = put_alike_together(grid)
     most = _ROWS if not screen.options.verbose else len(rows)
+    room = max((screen.width - grid.columns * _CELL - 6) // 2, 16)
     table = columns(grid.columns * _CELL, None, None)
     if grid.by_gpu and grid.columns > 1:
         table.add_row(_gpus(grid), Text("GPU", style="dim"))
     for alike in rows[:most]:
-        names = Text(_host_words(alike), overflow="fold")
-        table.add_row(_cells(alike), names, Text(rank_words(alike.ranks, most=_RANKS_WIDTH), overflow="fold"))
+        table.add_row(
+            _cells(alike),
+            Text(_hosts_in(alike, min(room, _HOSTS_WIDTH)), overflow="fold"),
+            Text(_ranks_in(alike.ranks, min(room, _RANKS_WIDTH)), overflow="fold"),
+        )
     screen.show(table, indent=1)
     if len(rows) > most:
         left = len({host for alike in rows[most:] for host in alike.hosts})
@@ -135,9 +150,22 @@ def _glyph(state: str, *, at_fault: bool) -> Text:
     return Text(f"[{style.glyph}]" if at_fault else f" {style.glyph} ", style=style.ansi)
 
 
-def _host_words(alike: AlikeRows) -> str:
+def _hosts_in(alike: AlikeRows, room: int) -> str:
+    """Whose rows these are, in so many columns; of many hosts the first ones, and how many there are."""
     hosts = [one_line(host) for host in alike.hosts]
-    words = fold_hosts(hosts) or "host not known"
-    if len(words) > _HOSTS_WIDTH and len(hosts) > 1:
-        words = words[:_HOSTS_WIDTH].rpartition(",")[0] + ",..."
-    return f"{words} ({len(hosts)} hosts)" if len(hosts) > 1 else words
+    if not hosts:
+        return "host not known"
+    names, count = fold_hosts(hosts), f" ({len(hosts):,} hosts)" if len(hosts) > 1 else ""
+    if len(names) + len(count) > room and count:
+        head = names[: max(room - len(count) - 4, 0)].rpartition(",")[0]
+        return f"{head},...{count}" if head else count.strip(" ()")
+    return names + count
+
+
+def _ranks_in(ranks: Sequence[int], room: int) -> str:
+    """The ranks in so many columns, of many the first ones."""
+    words = rank_words(ranks)
+    if len(words) <= room:
+        return words
+    head = words[: max(room - 4, 0)].rpartition(",")[0]
+    return f"{head},..." if head else f"{len(ranks):,} ranks"

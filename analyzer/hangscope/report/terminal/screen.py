@@ -97,6 +97,10 @@ class Screen:
             )
         )
 
+    def plain(self, line: str) -> None:
+        """Print a line as it is; it has to be safe to show."""
+        self._page.write(f"{line}\n")
+
     def show(self, content: RenderableType, *, indent: int = 0, width: int | None = None) -> None:
         """Print something of rich's making."""
         self._console.print(Padding(content, (0, 0, 0, indent)), width=width or self.width)
