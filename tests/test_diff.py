@@ -14,6 +14,7 @@ import pytest
 import hangscope as hs
 from hangscope import api
 from hangscope.align.call_differences import compare_calls
+from hangscope.align.job import Job
 from hangscope.cli.main import main
 from hangscope.facts.job_differences import compare_jobs
 from hangscope.model.difference import CallDifference, Called, CallsCompared, Change, Difference, JobDifference, JobSide
@@ -22,7 +23,7 @@ from hangscope.report.difference_card import difference_card
 from hangscope.report.differences import to_plain
 from hangscope.report.options import RenderOptions
 from hangscope.report.terminal.difference import render_difference
-from nccl_logs import Rank, job_of_ranks, ranks
+from nccl_logs import Rank, job_of, job_of_ranks, ranks
 from recorder_dumps import Dump, write_json
 from score_fixtures import FIXTURES
 
@@ -92,6 +93,23 @@ def test_a_setting_of_one_job_alone_is_a_difference() -> None:
     assert found["NCCL_P2P_DISABLE"] == (Change.ONLY_BAD, [], ["1"])
     again = differences(logs(lambda log: log.say("NCCL_P2P_DISABLE set by environment to 1")), logs())
     assert again["NCCL_P2P_DISABLE"] == (Change.ONLY_GOOD, ["1"], [])
+
+
+def test_silence_of_a_job_that_prints_no_settings_tells_nothing() -> None:
+    def named(aspect: str, good: Job, bad: Job) -> list[bool]:
+        return [one.telling for one in compare_jobs(good, bad)[0] if one.aspect == aspect]
+
+    silent = job_of({"a.log": ["[rank0]: ValueError: no such batch"]})
+    torch = job_of({"a.log": ["RANK=0", "OMP_NUM_THREADS=1", "CUDA_LAUNCH_BLOCKING=1", "LOGNAME=x"]})
+    nccl = job_of_ranks(logs(lambda log: log.say("NCCL_P2P_DISABLE set by environment to 1")))
+    assert named("NCCL_P2P_DISABLE", nccl, silent) == [False]
+    assert named("NCCL_P2P_DISABLE", nccl, job_of_ranks(logs())) == [True]
+    assert named("NCCL_P2P_DISABLE", job_of_ranks(logs()), nccl) == [True]
+    assert named("CUDA_LAUNCH_BLOCKING", torch, silent) == [False]
+    page = render_difference(
+        replace(hs.diff(HEALTHY, HEALTHY), differences=compare_jobs(nccl, silent)[0]), RenderOptions()
+    )
+    assert "NCCL_P2P_DISABLE" in page.partition("Only the good job tells:")[2]
 
 
 def test_the_same_value_on_other_ranks_is_a_difference() -> None:

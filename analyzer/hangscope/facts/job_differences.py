@@ -11,11 +11,13 @@ from hangscope.facts.comparisons.init import TOPIC as INIT
 from hangscope.facts.comparisons.messages import TOPIC as MESSAGES
 from hangscope.facts.comparisons.settings import TOPIC as SETTINGS
 from hangscope.facts.comparisons.versions import TOPIC as VERSIONS
+from hangscope.facts.settings import MILESTONES
 from hangscope.facts.topology import TOPIC as TOPOLOGY
 from hangscope.facts.topology import shape_of
 from hangscope.model import ComparedValue, Comparison
 from hangscope.model.difference import Change, Difference
 
+_NCCL = "NCCL_"
 _OF_NO_USE = frozenset({INIT, MESSAGES})
 """Topics that tell how one run went; what two runs are is not in them."""
 _INFERRED = expression(r".* (?:\(inferred\)|or newer|or older|to [\d.]+)")
@@ -50,22 +52,33 @@ def compare_jobs(good: Job, bad: Job) -> tuple[tuple[Difference, ...], tuple[tup
         if change is not None:
             must_agree = any(one is not None and one.must_agree for one in (before, after))
             values = (before.values if before else (), after.values if after else ())
-            differences.append(Difference(*key, change, must_agree, *values))
+            silent = (bad, found) if after is None else (good, known) if before is None else None
+            telling = silent is None or _would_say(*silent, key)
+            differences.append(Difference(*key, change, must_agree, *values, telling))
         elif before is not None and after is not None and _texts(before.values) == _texts(after.values):
             equal.append(key)
     return tuple(sorted(differences, key=_place)), tuple(equal)
 
 
-def is_worth_a_row(difference: Difference) -> bool:
-    """Whether silence of one job says something: a setting is printed when it is set, much else when logs are long."""
-    return difference.change not in (Change.ONLY_GOOD, Change.ONLY_BAD) or difference.topic == SETTINGS
+def _would_say(job: Job, said: Mapping[tuple[str, str], Comparison], key: tuple[str, str]) -> bool:
+    """Whether silence about something means that it is not so.
+
+    A setting is printed when it is set: by NCCL as soon as it comes to read it, by others among all their settings.
+    Whether most else is printed depends on the level of the logs.
+    """
+    topic, name = key
+    if topic != SETTINGS:
+        return False
+    if name.startswith(_NCCL) and job.events.has(*MILESTONES):
+        return True
+    return any(other == SETTINGS and not aspect.startswith(_NCCL) for other, aspect in said)
 
 
 def _place(difference: Difference) -> tuple[bool, bool, bool, int]:
     topic = _TOPICS.index(difference.topic) if difference.topic in _TOPICS else len(_TOPICS)
     return (
+        not difference.telling,
         difference.change is not Change.SPLIT,
-        not is_worth_a_row(difference),
         difference.change is Change.ELSEWHERE,
         topic,
     )

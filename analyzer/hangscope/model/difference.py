@@ -35,6 +35,7 @@ class Difference:
         change: in which way.
         must_agree: ranks of one job that differ in it can wait for each other for ever.
         good, bad: the values of each job, what most have first; empty where it says nothing.
+        telling: both jobs say it, or the one that does not would have if it were so.
     """
 
     topic: str
@@ -43,6 +44,7 @@ class Difference:
     must_agree: bool
     good: tuple[ComparedValue, ...]
     bad: tuple[ComparedValue, ...]
+    telling: bool = True
 
 
 @dataclass(frozen=True, slots=True)

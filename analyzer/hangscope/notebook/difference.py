@@ -35,13 +35,14 @@ class Difference(JobDifference):
 
         Returns:
             Columns topic, aspect, change (split, changed, elsewhere, only-good, only-bad), must_agree (ranks of one job
-            that differ in it can wait for each other for ever), good and bad (the values in words, and who has them).
+            that differ in it can wait for each other for ever), telling (both jobs say it, or the silent one would have
+            if it were so), good and bad (the values in words, and who has them).
         """
         rows = [
-            (one.topic, one.aspect, str(one.change), one.must_agree, _words(one.good), _words(one.bad))
+            (one.topic, one.aspect, str(one.change), one.must_agree, one.telling, _words(one.good), _words(one.bad))
             for one in self.differences
         ]
-        return pd.DataFrame(rows, columns=["topic", "aspect", "change", "must_agree", "good", "bad"])
+        return pd.DataFrame(rows, columns=["topic", "aspect", "change", "must_agree", "telling", "good", "bad"])
 
     def to_dict(self) -> dict[str, Any]:
         """The same as ``hangscope diff --format json`` prints."""

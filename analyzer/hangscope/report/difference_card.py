@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hangscope.facts.job_differences import is_worth_a_row
 from hangscope.model import ComparedValue
 from hangscope.model.difference import CallDifference, Called, Difference, JobDifference
 from hangscope.report.card import BLUE, RED, data, framed, head, rows_of, table, text
@@ -73,7 +72,7 @@ def _called(called: Called) -> str:
 
 
 def _properties(difference: JobDifference) -> list[str]:
-    rows = [one for one in difference.differences if is_worth_a_row(one)]
+    rows = [one for one in difference.differences if one.telling]
     parts = [f"<b>What differs</b> ({len(rows)} of {len(rows) + len(difference.equal)} compared)"]
     if rows:
         heads = "".join(map(head, ("", "", "good", "bad")))

@@ -71,7 +71,8 @@ def calls_words(calls: CallsCompared) -> str:
         )
     compared = f"Compared by {_SOURCES.get(calls.source, calls.source)}: {count_words(calls.groups, 'group')}"
     if calls.groups and not calls.differences:
-        compared += f", {count_words(calls.equal, 'call')}, all equal as far as both jobs came"
+        equal = f"{count_words(calls.equal, 'call')}, all equal as far as both jobs came"
+        compared += f", {equal if calls.equal else 'of which both jobs show no call of the same number'}"
     for names, job in ((calls.only_good, "good"), (calls.only_bad, "bad")):
         if names:
             compared += f"; {count_words(len(names), 'group')} of the {job} job without a counterpart"
@@ -99,7 +100,7 @@ def mark(difference: Difference) -> str:
 
 def silence(difference: Difference) -> str:
     """What stands for a job that does not say it."""
-    return "not set" if difference.topic == "settings" else "not said"
+    return "not set" if difference.telling else "not said"
 
 
 def to_plain(difference: JobDifference) -> Plain:
@@ -132,6 +133,7 @@ def _difference(difference: Difference) -> Plain:
         "aspect": printable(difference.aspect),
         "change": str(difference.change),
         "must_agree": difference.must_agree,
+        "telling": difference.telling,
         "good": [plain_value(value) for value in difference.good],
         "bad": [plain_value(value) for value in difference.bad],
     }

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from rich.text import Text
 
 from hangscope.diagnose.catalogue import NO_FAULT_FOUND
-from hangscope.facts.job_differences import is_worth_a_row
 from hangscope.model import ComparedValue
 from hangscope.model.difference import CallDifference, Called, Difference, JobDifference, JobSide
 from hangscope.report.differences import (
@@ -121,8 +120,8 @@ def _place(screen: Screen, called: Called) -> str:
 
 
 def _show_differences(screen: Screen, difference: JobDifference) -> None:
-    rows = [one for one in difference.differences if is_worth_a_row(one)]
-    one_sided = [one for one in difference.differences if not is_worth_a_row(one)]
+    rows = [one for one in difference.differences if one.telling]
+    one_sided = [one for one in difference.differences if not one.telling]
     compared = len(difference.equal) + len(rows)
     screen.heading(f"What differs ({len(rows):,} of {compared:,} compared)")
     if not rows:
