@@ -47,8 +47,9 @@ def _one_of_a_kind(source: ParsedSource) -> Hashable | None:
         return None
     record = source.record
     content = (record.bytes, record.lines, len(source.calls), _words(source))
-    if any(writer.key.host and writer.key.pid for writer in source.writers):
-        return content
+    processes = {(key.host, key.pid) for writer in source.writers if (key := writer.key).host and key.pid}
+    if processes:
+        return (*content, frozenset(processes))
     return (*content, _named(source)) if any(_FINE_TIME.search(event.line.raw) for event in source.events) else None
 
 

@@ -1,0 +1,37 @@
+"""Writes the flight-recorder dumps of an imagined job, one rank after the other: a thousand do not fit into memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from recorder_dumps import Dump, write
+
+TENSOR = 8
+_OPS = ("all_reduce", "_all_gather_base", "_reduce_scatter_base")
+_STEP = 10
+"""Calls of a training step: six of the tensor-parallel group, three of the data-parallel one, one of all ranks."""
+
+
+def write_recorders(folder: Path, ranks: int, entries: int) -> tuple[int, ...]:
+    """Dumps of a job with tensor- and data-parallel groups in which one rank makes all calls but the last.
+
+    Returns:
+        That rank.
+    """
+    culprit = ranks // 3 + 1
+    tensor = min(TENSOR, ranks)
+    for rank in range(ranks):
+        row, column = rank // tensor, rank % tensor
+        groups = {
+            "0": ("default_pg", range(ranks)),
+            f"tp{row}": ("TENSOR_MODEL_PARALLEL_GROUP", range(row * tensor, (row + 1) * tensor)),
+            f"dp{column}": ("DATA_PARALLEL_GROUP", range(column, ranks, tensor)),
+        }
+        dump = Dump(rank, groups)
+        names = list(groups)
+        for number in range(entries - 1):
+            place = number % _STEP
+            group = names[1] if place < 6 else names[2] if place < 9 else names[0]
+            dump.call(_OPS[place % len(_OPS)], 64 + place, group, line=10 + place)
+        write(folder, [dump if rank == culprit else dump.wait(size=4096)])
+    return (culprit,)

@@ -1,0 +1,82 @@
+"""What a rank costs does not grow with the number of ranks: counted in lines of Python run, not in seconds.
+
+Each function of hangscope may run so many more lines as there are more ranks, with some air. What C code does in one
+line (a copy of a long list, say) is not seen here.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import TYPE_CHECKING
+
+import pytest
+
+from hangscope import api
+from large_jobs import JOBS
+
+if TYPE_CHECKING:
+    from _typeshed import TraceFunction
+
+SMALL, LARGE = 16, 64
+AIR = 1.3
+"""How much more than its share of the ranks a larger job may cost."""
+AIR_OF_ONE = 1.5
+"""The same for one function, whose cost may well have steps."""
+FEW = 100
+"""Lines in the small job below which a function counts as having run so many: constant costs differ by a few."""
+
+
+def lines_run(logs: Path) -> Counter[str]:
+    """Lines that each function of hangscope runs in an analysis."""
+    counts: Counter[CodeType] = Counter()
+
+    def in_function(frame: FrameType, event: str, _: object) -> TraceFunction:
+        if event == "line":
+            counts[frame.f_code] += 1
+        return in_function
+
+    def anywhere(frame: FrameType, _: str, __: object) -> TraceFunction | None:
+        if "/hangscope/" in frame.f_code.co_filename:
+            return in_function
+        return None
+
+    before = sys.gettrace()
+    sys.settrace(anywhere)
+    try:
+        api.analyze(logs, jobs=1)
+    finally:
+        sys.settrace(before)
+    found: Counter[str] = Counter()
+    for code, count in counts.items():
+        found[f"{code.co_filename.rpartition('/hangscope/')[2]} {code.co_qualname}"] += count
+    return found
+
+
+def grown(small: Counter[str], large: Counter[str]) -> dict[str, str]:
+    """The functions that run more lines than their share, with the lines."""
+    most = AIR_OF_ONE * LARGE / SMALL
+    return {
+        name: f"{small[name]} -> {count} lines" for name, count in large.items() if count > most * max(small[name], FEW)
+    }
+
+
+@pytest.mark.parametrize("evidence", JOBS)
+def test_cost_of_a_rank_does_not_grow_with_the_ranks(evidence: str, tmp_path: Path) -> None:
+    for ranks in (SMALL, LARGE):
+        (tmp_path / str(ranks)).mkdir()
+        JOBS[evidence](tmp_path / str(ranks), ranks)
+    # what is loaded, compiled or remembered once is not counted
+    for ranks in (SMALL, LARGE):
+        api.analyze(tmp_path / str(ranks), jobs=1)
+    small, large = lines_run(tmp_path / str(SMALL)), lines_run(tmp_path / str(LARGE))
+    assert small.total() > 1000
+    assert grown(small, large) == {}
+    assert large.total() < AIR * LARGE / SMALL * small.total()
+
+
+def test_a_function_that_looks_at_every_pair_of_ranks_is_found_out() -> None:
+    assert grown(Counter(pairs=SMALL**2, once=40), Counter(pairs=LARGE**2, once=300)) == {"pairs": "256 -> 4096 lines"}
+    assert grown(Counter(each=10 * SMALL), Counter(each=10 * LARGE)) == {}
