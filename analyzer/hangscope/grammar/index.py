@@ -29,10 +29,12 @@ class WordIndex:
         self._ends: dict[str, list[tuple[str, Place]]] = {}
         self._always: list[tuple[str, Place]] = []
         self._of_word: dict[str, tuple[tuple[str, Place], ...]] = {}
+        self._barren: set[str] = set()
 
     def add(self, literal: str, place: Place) -> None:
         """Adds one literal of an alternative."""
         self._of_word.clear()
+        self._barren.clear()
         best = max(_keys(literal), key=lambda key: (key[0], len(key[1])), default=(0, ""))
         rank, word = best
         if rank == _WHOLE:
@@ -50,9 +52,13 @@ class WordIndex:
 
     def candidates(self, text: str) -> set[Place]:
         """The alternatives of which a literal is in the text."""
-        found = {place for literal, place in self._always if literal in text}
+        found = set()
+        for literal, place in self._always:
+            if literal in text:
+                found.add(place)
         of_word = self._of_word
-        for word in set(_WORD.findall(text)):
+        # logs repeat their words, and most of them are in no literal
+        for word in set(_WORD.findall(text)).difference(self._barren):
             entries = of_word.get(word)
             if entries is None:
                 entries = self._look_up(word)
@@ -62,13 +68,16 @@ class WordIndex:
         return found
 
     def _look_up(self, word: str) -> tuple[tuple[str, Place], ...]:
-        """The literals that a text with this word can hold; logs repeat their words, so they are kept."""
+        """The literals that a text with this word can hold; they are kept for the lines that follow."""
         places = self._whole.get(word), self._begins.get(word[:_SHORTEST]), self._ends.get(word[-_SHORTEST:])
         entries = tuple(entry for entries in places if entries is not None for entry in entries)
         if len(self._of_word) >= _MOST_WORDS:
             self._of_word.clear()
+            self._barren.clear()
         if len(word) <= _LONGEST:
             self._of_word[word] = entries
+            if not entries:
+                self._barren.add(word)
         return entries
 
 

@@ -213,6 +213,10 @@ class GrammarSet:
         places.update(self._unconditional)
         if not places:
             return []
+        if len(places) == 1:
+            ((g, a),) = places
+            match = self.grammars[g].parse_candidates(text, squeezed, (a,))
+            return [] if match is None else [(self.grammars[g], match)]
         candidates: dict[int, list[int]] = {}
         for g, a in sorted(places):
             candidates.setdefault(g, []).append(a)

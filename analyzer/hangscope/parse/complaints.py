@@ -64,7 +64,7 @@ class Complaints:
 
     def take(self, line: Line, key: WriterKey) -> None:
         """Keeps the line if it complains and is the first of its wording; counts it otherwise."""
-        if line.damaged or not is_complaint(line):
+        if line.damaged or (line.level and line.level not in _LEVELS) or not is_complaint(line):
             return
         template = template_of(line.text)
         seen = self._seen.setdefault(key, {})

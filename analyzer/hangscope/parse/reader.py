@@ -86,6 +86,8 @@ class _Reader:
         self._unwrapper = Unwrapper(name)
         self._calls = CallReader(name, self._unwrapper)
         self._writers: dict[WriterKey, WriterInfo] = {}
+        # by what lines tell of their writer: a key of its own for every line costs more than the rest of this
+        self._known: dict[tuple[object, ...], tuple[WriterKey, WriterInfo]] = {}
         self._first_lines: dict[WriterKey, int] = {}
         self._assemblers: dict[tuple[str, int | None], TracebackAssembler] = {}
         self._stacks = StackReader(name)
@@ -104,8 +106,8 @@ class _Reader:
         for raw in self._unwrapper.learn(self._raw_lines(stream)):
             self._take(raw)
             self._end, complete = max(self._end, raw.end), raw.complete
-        for assembler in self._assemblers.values():
-            self._take_exception(assembler.flush())
+        for record in filter(None, (assembler.flush() for assembler in self._assemblers.values())):
+            self._take_exception(record)
         self._blocks.finish()
         return self._finish(self._end, complete=complete)
 
@@ -156,8 +158,14 @@ class _Reader:
                 (self._writers.get(key) or self._writer(key, line.number)).lines += 1
                 return
             line = line if taken.dump is None else placed(line, taken.dump)
-        key = writer_key(line)
-        info = self._writers.get(key) or self._writer(key, line.number)
+        told = (line.stream, line.host, line.pid, line.rank, line.rank_source, line.local_rank)
+        known = self._known.get(told)
+        if known is None:
+            key = writer_key(line)
+            info = self._writers.get(key) or self._writer(key, line.number)
+            self._known[told] = key, info
+        else:
+            key, info = known
         info.note(line)
         if not line.header and self._blocks.feed(line):
             return
@@ -199,11 +207,11 @@ class _Reader:
         assembler = self._assemblers.get(writer)
         if assembler is None:
             assembler = self._assemblers[writer] = TracebackAssembler()
-        self._take_exception(assembler.feed(line))
+        record = assembler.feed(line)
+        if record is not None:
+            self._take_exception(record)
 
-    def _take_exception(self, record: ExceptionRecord | None) -> None:
-        if record is None:
-            return
+    def _take_exception(self, record: ExceptionRecord) -> None:
         user = record.user_frame
         fields: dict[str, Value] = {
             "type": record.type,

@@ -45,6 +45,7 @@ _VLLM = expression(
     r"(?:\[(?P<origin>[\w./-]+\.py:\d+)\]|(?P<old>[\w./-]+\.py:\d+)\])(?: |$)"
 )
 _MAX_PID = 1 << 22
+_BEGINS = frozenset("[DIWEC")
 _AT_START = (("deepspeed", _DEEPSPEED), ("vllm", _VLLM), ("python", _PYTHON_OLD))
 
 
@@ -67,7 +68,7 @@ def find_headers(text: str, position: int, before: Writer, year: int) -> list[He
         headers += [_c10_header(found, before, year) for found in _C10.finditer(text, position)]
     if "] " in text and (".py:" in text or ".cpp:" in text or ".cc:" in text):
         headers += [_glog_header(found, before, year) for found in _GLOG.finditer(text, position)]
-    if not headers:
+    if not headers and ("INFO " in text or "WARN " in text):
         old = _OLD_NCCL.match(text, position)
         if old:
             writer = _nccl_writer(before, old["level"], old["place"])
@@ -85,6 +86,9 @@ def start_header(text: str, position: int, writer: Writer, year: int) -> int:
         if found:
             writer.header, writer.level, writer.origin = "python", found["level"], found["origin"]
             return found.end()
+    # every kind begins with the name of its level; nearly all lines end here
+    if text[position : position + 1] not in _BEGINS:
+        return position
     for name, pattern in _AT_START:
         found = pattern.match(text, position)
         if not found:

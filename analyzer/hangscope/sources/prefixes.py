@@ -260,7 +260,7 @@ Rules = tuple[re.Pattern[str], tuple[tuple[re.Pattern[str], Handler], ...]]
 
 
 @functools.cache
-def _rules(first: str, *, task: bool, bracket: bool, host: bool, pipe: bool) -> Rules | None:
+def _rules(first: str, task: bool, bracket: bool, host: bool, pipe: bool) -> Rules | None:  # noqa: FBT001
     """What may begin with this character in a file of these styles."""
     chosen = {"task": task, "bracket": bracket, "host": host, "pipe": pipe}
     group = "0" if first.isdigit() else "a" if first.isalpha() else first
@@ -297,7 +297,8 @@ def _strip_one(text: str, writer: Writer, styles: Styles, position: int) -> int 
                 return found.end()
     if not " " <= first <= "~":
         return None
-    rules = _rules(first, task=styles.task, bracket=styles.bracket, host=styles.host, pipe=styles.pipe)
+    # by position: names make the look into the cache twice as slow, and this is done for every line
+    rules = _rules(first, styles.task, styles.bracket, styles.host, styles.pipe)
     # most lines have no prefix, or none more
     if rules is None or not rules[0].match(text, position):
         return None

@@ -244,6 +244,8 @@ def _before_tags(text: str, floor: int, header: Header) -> int:
 
 def _without_repeat(text: str, position: int) -> str:
     """A table export prints the message twice, `text | text`: one is enough."""
+    if "NCCL" not in text:
+        return text
     left, _, right = text.rpartition(" | ")
     twice = "NCCL" in right and left.endswith(right) and len(left) >= position + len(right)
     return left if twice else text
