@@ -352,6 +352,14 @@ def test_groups_of_one_kind_share_a_row(large: Report) -> None:
     assert "rank 515" in plot_checks.texts(figure, "furthest behind")
 
 
+def test_ranks_of_whose_calls_nothing_tells_have_a_mark(large: Report) -> None:
+    counts = (GroupCounts("c", "", 4, (0, 1, 2, 3), (5, 5, None, 5)),)
+    report = dataclasses.replace(large, history=History("ras", (), counts=counts), ranks=large.ranks[:4])
+    figure = draw("progress", report)
+    assert plot_checks.subtitle(figure) == "Of rank 2 no calls are known; the others are equally far."
+    assert plot_checks.texts(figure, "unknown") == ["?"]
+
+
 def test_that_most_are_behind_means_that_few_are_ahead(large: Report) -> None:
     counts = (GroupCounts("c", "", 4, (0, 1, 2, 3), (5, 5, 6, 5)),)
     figure = draw("progress", dataclasses.replace(large, history=History("ras", (), counts=counts)))

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from matplotlib.colors import LinearSegmentedColormap, Normalize
+from matplotlib.collections import PatchCollection
+from matplotlib.colors import LinearSegmentedColormap, Normalize, to_hex
+from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 
 from hangscope.errors import MissingEvidenceError
@@ -48,11 +50,13 @@ class _Line:
         label: what stands beside it.
         last: rank -> number of its last call.
         behind: rank -> how many calls it is behind the furthest of its group.
+        unknown: ranks of the groups of whose calls nothing tells.
     """
 
     label: str
     last: dict[int, int]
     behind: dict[int, int]
+    unknown: frozenset[int]
 
 
 def draw(report: Report, *, dark: bool = False) -> Picture:
@@ -70,7 +74,9 @@ def draw(report: Report, *, dark: bool = False) -> Picture:
         )
     lines = _lines(counts)
     shown = lines[:_MOST_ROWS]
-    ranks = sorted({rank for line in shown for rank in line.last} | {state.rank for state in report.ranks})
+    ranks = sorted(
+        {rank for line in shown for rank in (*line.last, *line.unknown)} | {state.rank for state in report.ranks}
+    )
     title, subtitle = _title(report, shown)
     left = max(width_in(fitted(line.label, LABEL, _MOST_LABEL_IN), LABEL) for line in shown) + MARGIN_IN + 0.12
     room = _WIDTH_IN - left - MARGIN_IN
@@ -107,22 +113,27 @@ def _lines(counts: Sequence[GroupCounts]) -> list[_Line]:
 def _line(groups: Sequence[GroupCounts]) -> _Line:
     last: dict[int, int] = {}
     behind: dict[int, int] = {}
+    unknown: set[int] = set()
     for group in groups:
         known = {rank: one for rank, one in zip(group.ranks, group.last, strict=True) if one is not None}
         furthest = max(known.values(), default=0)
         last.update(known)
+        unknown |= set(group.ranks) - set(known)
         behind.update({rank: furthest - one for rank, one in known.items()})
     first = groups[0]
     if len(groups) == 1:
-        return _Line(group_words(first.group, first.description), last, behind)
+        return _Line(group_words(first.group, first.description), last, behind, frozenset(unknown))
     what = first.description or f"communicators of {first.size} ranks"
-    return _Line(f"{what} ({len(groups)} groups)", last, behind)
+    return _Line(f"{what} ({len(groups)} groups)", last, behind, frozenset(unknown))
 
 
 def _title(report: Report, lines: Sequence[_Line]) -> tuple[str, str]:
     title, _ = headline(report)
     line = max(lines, key=lambda line: max(line.behind.values(), default=0))
     most = max(line.behind.values(), default=0)
+    unknown = sorted({rank for line in lines for rank in line.unknown})
+    if most == 0 and unknown:
+        return title, f"Of {rank_words(unknown, most=40)} no calls are known; the others are equally far."
     if most == 0:
         return title, "All ranks made as many calls as the others of their groups."
     who = [rank for rank, behind in line.behind.items() if behind == most]
@@ -162,17 +173,34 @@ def _draw_cells(picture: Picture, axes: Axes, lines: Sequence[_Line], ranks: Seq
         spine.set_visible(False)
     _label_ranks(picture, axes, ranks, cell)
     _mark_behind(picture, axes, lines, ranks, cell)
+    for at, line in enumerate(lines):
+        gone = [
+            Rectangle((col + 0.06, at + 0.06), 0.88, 0.88) for col, rank in enumerate(ranks) if rank in line.unknown
+        ]
+        frames = PatchCollection(gone, facecolors="none", edgecolors=palette.accent, linewidths=1.0, linestyles=":")
+        frames.set_gid("unknown")
+        axes.add_collection(frames)
     widest = max((width_in(f"{number}", SMALL) for line in lines for number in line.last.values()), default=0.0)
     if widest + 0.06 < cell:
-        for at, line in enumerate(lines):
-            for column, rank in enumerate(ranks):
-                if rank in line.last:
-                    red, green, blue, _ = ramp(norm(line.behind[rank]))
-                    fill = f"#{round(red * 255):02x}{round(green * 255):02x}{round(blue * 255):02x}"
-                    axes.text(
-                        column + 0.5, at + 0.5, str(line.last[rank]), ha="center", va="center", family=FONT, size=SMALL,
-                        color=ink_on(fill), weight="bold" if line.behind[rank] else "normal", gid="last",
-                    )  # fmt: skip
+        _write_numbers(picture, axes, lines, ranks)
+
+
+def _write_numbers(picture: Picture, axes: Axes, lines: Sequence[_Line], ranks: Sequence[int]) -> None:
+    """The number of each rank's last call, in its cell."""
+    most, ramp = _most(lines), LinearSegmentedColormap.from_list("behind", picture.palette.ramp)
+    for at, line in enumerate(lines):
+        for column, rank in enumerate(ranks):
+            behind = line.behind.get(rank)
+            if behind is not None:
+                color, words, gid = ink_on(to_hex(ramp(behind / most))), str(line.last[rank]), "last"
+            elif rank in line.unknown:
+                color, words, gid = picture.palette.accent, "?", "unknown"
+            else:
+                continue
+            axes.text(
+                column + 0.5, at + 0.5, words, ha="center", va="center", family=FONT, size=SMALL, color=color,
+                weight="bold" if behind != 0 else "normal", gid=gid,
+            )  # fmt: skip
 
 
 def _most(lines: Sequence[_Line]) -> int:
