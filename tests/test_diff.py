@@ -195,6 +195,20 @@ def test_a_rank_that_stops_before_the_others_is_told() -> None:
     assert shown(parted.bad) == [("all_reduce of 64 float32", (0, 2, 3)), ("", (1,))]
 
 
+def test_calls_that_may_be_among_lost_lines_are_not_missed() -> None:
+    def stops(log: Rank) -> None:
+        three_calls(log)
+        if log.rank != 1:
+            log.call("AllReduce", 64)
+
+    bad = {f"{log.rank}.log": "\n".join(log.lines) + "\n" for log in logs(stops)}
+    good = job_of_ranks(logs(lambda log: three_calls(log).call("AllReduce", 64)))
+    assert [one.seq for one in compare_calls(good, job_of(bad)).differences] == [3]
+    # WHEN the log of rank 1 ends in the middle of a line
+    bad["1.log"] = bad["1.log"][:-1] + "\nnode01:101:101 [1] NCCL INFO AllRe"
+    assert compare_calls(good, job_of(bad)).differences == ()
+
+
 def test_a_job_that_ended_earlier_as_a_whole_is_equal_so_far() -> None:
     found = calls(logs(lambda log: three_calls(three_calls(log))), logs(three_calls))
     assert (found.differences, found.equal) == ((), 3)

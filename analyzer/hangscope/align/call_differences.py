@@ -40,7 +40,8 @@ def compare_calls(good: Job, bad: Job) -> CallsCompared:
     one, other = before[source], after[source]
     pairs, only_good, only_bad = _pairs(one.groups, other.groups)
     words = _Words()
-    compared = [_Pair(one, mine, other, theirs, words).compare() for mine, theirs in pairs]
+    cut = (_cut_off(good), _cut_off(bad)) if source == "calls" else (frozenset[int](), frozenset[int]())
+    compared = [_Pair(one, mine, other, theirs, words, *cut).compare() for mine, theirs in pairs]
     return CallsCompared(
         source=source,
         groups=len(pairs),
@@ -49,6 +50,11 @@ def compare_calls(good: Job, bad: Job) -> CallsCompared:
         only_good=tuple(group.name for group in only_good),
         only_bad=tuple(group.name for group in only_bad),
     )
+
+
+def _cut_off(job: Job) -> frozenset[int]:
+    """Ranks whose last lines are known to be lost: they may have made more calls than are printed."""
+    return frozenset(rank for rank, process in job.ranks.items() if not job.lost_tails.isdisjoint(process.files))
 
 
 def _pairs(
@@ -98,13 +104,19 @@ class _Words:
 
 @dataclass(frozen=True, slots=True)
 class _Pair:
-    """A group of the good job and its counterpart in the bad one."""
+    """A group of the good job and its counterpart in the bad one.
+
+    Attributes:
+        good_cut, bad_cut: ranks of each job whose last lines are lost.
+    """
 
     good_book: CallBook
     good: GroupBook
     bad_book: CallBook
     bad: GroupBook
     words: _Words
+    good_cut: frozenset[int]
+    bad_cut: frozenset[int]
 
     def compare(self) -> tuple[int, CallDifference | None]:
         """How many calls are equal, and the first that is not."""
@@ -120,7 +132,7 @@ class _Pair:
             last = min(first + step, end)
             mine = self._window(self.good_book, self.good, ranks, first, last)
             theirs = self._window(self.bad_book, self.bad, ranks, first, last)
-            unequal = np.flatnonzero((mine != theirs).any(axis=0))
+            unequal = np.flatnonzero(((mine != theirs) & ~self._lost(ranks, mine, theirs)).any(axis=0))
             if len(unequal):
                 seq = first + int(unequal[0])
                 return seq - start, self._difference(ranks, seq, seq - start)
@@ -133,6 +145,13 @@ class _Pair:
             calls = group.read(rank, first, last)
             codes[row, calls.seq - first] = self.words.codes(book, calls.kind)
         return codes
+
+    def _lost(self, ranks: Sequence[int], mine: Ints, theirs: Ints) -> npt.NDArray[np.bool_]:
+        """Where a call is missing in one job that may have been among the lines that are lost."""
+        in_good = np.array([rank in self.good_cut for rank in ranks])[:, None]
+        in_bad = np.array([rank in self.bad_cut for rank in ranks])[:, None]
+        lost: npt.NDArray[np.bool_] = (in_good & (mine == _NONE)) | (in_bad & (theirs == _NONE))
+        return lost
 
     def _difference(self, ranks: Sequence[int], seq: int, equal: int) -> CallDifference:
         return CallDifference(
