@@ -103,6 +103,27 @@ def test_without_a_line_of_code_the_place_is_the_rank_or_the_host() -> None:
     assert [place["logicalLocations"][0]["name"] for place in places] == ["node02", "node03"]
 
 
+def test_a_process_of_unknown_rank_is_at_the_line_of_the_stack_that_is_cited() -> None:
+    report = report_samples.stuck_loader()
+    stack = replace(report.stacks[0], ranks=(), processes=("pid 7",))
+    cited = Evidence(
+        Location(stack.at.file, (stack.at.line or 0) + 7), "    main (/workspace/pretrain/train.py:30)", ""
+    )
+    verdict = replace(report.verdict, ranks=(), hosts=(), evidence=(cited,))
+    lone = replace(report, verdict=verdict, findings=(verdict,), stacks=(stack, *report.stacks[1:]))
+    (place,) = _results(lone)[0]["locations"]
+    assert place == {
+        "physicalLocation": {
+            "artifactLocation": {"uri": "file:///workspace/pretrain/train.py"},
+            "region": {"startLine": 30},
+        },
+        "logicalLocations": [{"name": "main", "kind": "function"}],
+    }
+    for elsewhere in (Location("other.txt", 199), Location(stack.at.file, 9), Location(stack.at.file, None)):
+        moved = replace(verdict, evidence=(replace(cited, at=elsewhere),))
+        assert "locations" not in _results(replace(lone, verdict=moved, findings=(moved,)))[0]
+
+
 def test_many_ranks_at_one_line_are_one_place() -> None:
     report = report_samples.missing_ranks()
     ranks = tuple(replace(state, where="/job/train.py:9 step") for state in report.ranks)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hangscope.diagnose.catalogue import INSUFFICIENT_EVIDENCE, NO_FAULT_FOUND
-from hangscope.model import Finding, JobInfo, Report, Role, StoryStep
+from hangscope.model import Evidence, Finding, JobInfo, Report, Role, StackState, StoryStep
 from hangscope.report.printable import one_line
 from hangscope.report.spans import confidence_word, count_words, fold_hosts, rank_words
 from hangscope.sources.stamps import REFERENCE_YEAR
@@ -82,14 +82,36 @@ def who_lines(report: Report) -> list[str]:
 
 def where_lines(report: Report) -> list[str]:
     """The lines of the job's own code where those at fault are, where most of them are first."""
+    places = [(one_line(where), ranks) for where, ranks in code_places(report, report.verdict)]
+    if len(places) <= 1:
+        return [where for where, _ in places]
+    return [f"{where} ({rank_words(ranks, most=30)})" for where, ranks in places[:_PLACES]]
+
+
+def code_places(report: Report, finding: Finding) -> list[tuple[str, tuple[int, ...]]]:
+    """``file:line function`` where the ranks at fault are, and which of them; where most of them are first.
+
+    Of a process whose rank nobody knows it is the place of the stack that the finding cites.
+    """
+    at_fault = frozenset(finding.ranks)
     places: dict[str, list[int]] = {}
     for state in report.ranks:
-        if state.where and state.rank in report.verdict.ranks:
-            places.setdefault(one_line(state.where), []).append(state.rank)
-    if len(places) <= 1:
-        return list(places)
-    most_first = sorted(places.items(), key=lambda item: (-len(item[1]), item[0]))[:_PLACES]
-    return [f"{place} ({rank_words(ranks, most=30)})" for place, ranks in most_first]
+        if state.where and state.rank in at_fault:
+            places.setdefault(state.where, []).append(state.rank)
+    blames = finding.cause not in (NO_FAULT_FOUND, INSUFFICIENT_EVIDENCE)
+    if blames and not at_fault and finding.evidence:
+        places.update(
+            (stack.where, []) for stack in report.stacks if stack.where and _cites(finding.evidence[0], stack)
+        )
+    return [(where, tuple(ranks)) for where, ranks in sorted(places.items(), key=lambda item: (-len(item[1]), item[0]))]
+
+
+def _cites(line: Evidence, stack: StackState) -> bool:
+    """Whether a line of evidence is a frame of the dump that stands for a stack."""
+    at, of = line.at, stack.at
+    if at.file != of.file or at.line is None or of.line is None or not 0 < at.line - of.line <= len(stack.frames):
+        return False
+    return any(frame.partition(" (")[0] in line.text for frame in stack.frames)
 
 
 def story_who(step: StoryStep) -> str:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
 from hangscope.diagnose.catalogue import INSUFFICIENT_EVIDENCE, NO_FAULT_FOUND, Cause, causes
 from hangscope.expressions import expression
 from hangscope.model import Evidence, Finding, RankState, Report, Role
+from hangscope.report.answers import code_places
 from hangscope.report.printable import join_lines, one_line, printable
 from hangscope.report.proof import at_first_sight
 from hangscope.report.spans import HIGH, MEDIUM, rank_words
@@ -82,7 +83,12 @@ def _help(cause: Cause) -> str:
 
 
 def _result(report: Report, finding: Finding, index: int, states: Mapping[int, RankState]) -> Plain:
-    places = _places_in_code(finding, states) or _logical_places(finding, states)
+    code = [
+        _place_in_code(found, ranks)
+        for where, ranks in code_places(report, finding)
+        if (found := _WHERE.fullmatch(where))
+    ]
+    places = code[:_MOST_PLACES] or _logical_places(finding, states)
     proofs = [proof.line for proof in at_first_sight(finding.evidence) if proof.line.at.file]
     is_open = finding.cause == INSUFFICIENT_EVIDENCE
     remedies = "".join(f"\n- {one.text}" + (f" {one.command}" if one.command else "") for one in finding.remedies)
@@ -117,26 +123,12 @@ def _level(finding: Finding) -> str:
     return "error" if finding.confidence >= HIGH else "warning"
 
 
-def _places_in_code(finding: Finding, states: Mapping[int, RankState]) -> list[Plain]:
-    """The lines of the job's own code where the ranks at fault are, where most of them are first."""
-    there: dict[str, list[int]] = {}
-    for rank in finding.ranks:
-        state = states.get(rank)
-        if state is not None and state.where and _WHERE.fullmatch(state.where):
-            there.setdefault(state.where, []).append(rank)
-    most_first = sorted(there.items(), key=lambda item: (-len(item[1]), item[0]))
-    return [_place_in_code(where, ranks) for where, ranks in most_first[:_MOST_PLACES]]
-
-
-def _place_in_code(where: str, ranks: list[int]) -> Plain:
-    found = _WHERE.fullmatch(where)
-    if found is None:
-        return {}
-    function = found["function"]
+def _place_in_code(where: re.Match[str], ranks: Sequence[int]) -> Plain:
+    function = where["function"]
     return {
-        "physicalLocation": _physical(found["file"], int(found["line"])),
+        "physicalLocation": _physical(where["file"], int(where["line"])),
         **({"logicalLocations": [{"name": one_line(function), "kind": "function"}]} if function else {}),
-        "message": {"text": rank_words(ranks, most=60)},
+        **({"message": {"text": rank_words(ranks, most=60)}} if ranks else {}),
     }
 
 

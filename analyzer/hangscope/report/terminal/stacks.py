@@ -15,7 +15,7 @@ from hangscope.report.terminal.screen import Screen
 
 _CLASSES = 8
 _FRAMES = 6
-_WRAPPER = expression(r"<locals>\.wrapper \((?:\S*/)?torch/")
+_WRAPPER = expression(r"(?:^|<locals>\.)wrapper \((?:\S*/)?torch/")
 """A decorator of PyTorch's own, which says nothing that the frames beside it do not."""
 
 
