@@ -134,3 +134,11 @@ def test_long_jobs_come_in_pieces_that_fit_together(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("hangscope.align.timeline._PIECE_CELLS", 4)
     pd.testing.assert_frame_equal(build_timeline(job_of(files)), whole)
     assert len(whole) == 18
+
+
+def test_numbers_far_apart_cost_no_more_than_the_calls_between_them(tmp_path: Path) -> None:
+    dumps = [Dump(rank, {"0": ("default_pg", range(2))}).step() for rank in range(2)]
+    for dump in dumps:
+        dump.entries[-1]["collective_seq_id"] = 1 << 40
+    frame = build_timeline(load(write(tmp_path, dumps)))
+    assert frame["seq"].tolist() == [1, 1, 2, 2, 1 << 40, 1 << 40]

@@ -18,6 +18,7 @@ from matplotlib.colors import to_rgb
 from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 
+import hangscope
 import plot_checks
 import report_samples
 from hangscope.api import analyze
@@ -475,3 +476,12 @@ def test_a_picture_from_paths(tmp_path: Path) -> None:
     figure = plot_of("timeline", write(tmp_path / "dumps", dumps), output=target)
     assert plot_checks.title(figure).startswith("Rank 0 waits in all_reduce 4")
     assert target.read_text().startswith("<?xml")
+
+
+def test_reports_of_notebooks_draw_themselves(tmp_path: Path) -> None:
+    dumps = [Dump(rank).step() for rank in range(4)]
+    dumps[0].wait()
+    job = hangscope.load(write(tmp_path, dumps))
+    figure = job.analyze().plot("timeline")
+    assert plot_checks.title(figure).startswith("Rank 0 waits in all_reduce 4")
+    assert hangscope.plot.plot_names() == plot_names()

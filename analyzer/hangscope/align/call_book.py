@@ -109,6 +109,7 @@ class GroupBook:
         lags: ranks whose evidence is older than that of the others.
         tells_state: the source tells of each call how far it came.
         read: reads calls.
+        numbers: gives the numbers of all calls that any rank made, ascending; a dump may hold any numbers.
     """
 
     name: str
@@ -121,6 +122,7 @@ class GroupBook:
     lags: frozenset[int]
     tells_state: bool
     read: Read
+    numbers: Callable[[], Ints]
 
     @property
     def frontier(self) -> int | None:

@@ -95,6 +95,7 @@ class _Reader:
             lags=frozenset(),
             tells_state=False,
             read=lambda rank, first, last: self._read(calls[rank][first:last], first),
+            numbers=lambda: np.arange(max(map(len, calls.values())), dtype=np.int64),
         )
 
     def add_transfers(self, group: Group) -> None:

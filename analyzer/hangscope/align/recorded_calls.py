@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
@@ -67,6 +67,7 @@ def open_recorded(recordings: Recordings, shifts_s: Mapping[int, float]) -> Call
                 lags=lags,
                 tells_state=True,
                 read=reader.of_group(name),
+                numbers=reader.numbers_in(name),
             )
         )
     book.movers = tuple(rank for rank, track in tracks.items() if any(s.way for s in track.recording.shapes))
@@ -119,6 +120,11 @@ class _Reader:
         """Reads the calls of one group."""
         callers = self.callers[name]
         return lambda rank, first, last: self._read(rank, callers.get(rank, _NOTHING), first, last)
+
+    def numbers_in(self, name: str) -> Callable[[], Ints]:
+        """Gives the numbers of the calls of one group."""
+        callers = self.callers[name]
+        return lambda: np.unique(np.concatenate([held.seq for held in callers.values()]))
 
     def _read(self, rank: int, held: _Held, first: int, last: int) -> RankCalls:
         low, high = np.searchsorted(held.seq, (first, last)).tolist()

@@ -119,13 +119,21 @@ def _chosen(descriptions: Mapping[str, str], groups: Collection[str] | None) -> 
 
 
 def _of_group(book: CallBook, group: GroupBook, ranks: Collection[int] | None, last: int | None) -> Iterator[_Rows]:
-    first, end = (group.begin, group.end) if last is None else group.window(last)
     shown = group.ranks if ranks is None else tuple(rank for rank in group.ranks if rank in ranks)
+    if not shown:
+        return
+    numbers = group.numbers()
+    if last is not None:
+        first, end = group.window(last)
+        numbers = numbers[(numbers >= first) & (numbers < end)]
     step = max(_PIECE_CELLS // max(len(group.ranks), 1), 1)
-    if shown:
-        for start in range(first, end, step):
-            window = read_window(group, start, min(start + step, end), shown)
-            yield _of_window(window, book.group_number(group.name))
+    at = 0
+    while at < len(numbers):
+        start = int(numbers[at])
+        following = int(np.searchsorted(numbers, start + step))
+        window = read_window(group, start, int(numbers[following - 1]) + 1, shown)
+        yield _of_window(window, book.group_number(group.name))
+        at = following
 
 
 _SHOWN = [
