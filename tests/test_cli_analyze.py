@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import io
 import json
 import sys
@@ -15,6 +16,7 @@ import pytest
 
 import hangscope
 import report_samples
+from hangscope.cli._output import add_output_arguments, open_output
 from hangscope.cli.main import main
 from hangscope.errors import InputError
 from hangscope.model import Report, SourceRecord
@@ -287,3 +289,17 @@ def test_a_report_that_fails_half_way_leaves_the_old_one(
     assert f"{tmp_path / 'report.json'} cannot be written: No space left on device" in capsys.readouterr().err
     assert _files_of(tmp_path) == {"report.json"}
     assert (tmp_path / "report.json").read_text(encoding="utf-8") == "old"
+
+
+def test_reports_on_several_jobs_have_a_folder_each(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    parser = argparse.ArgumentParser()
+    add_output_arguments(parser)
+    output = open_output(parser.parse_args(["--out", str(tmp_path), "--format", "json"]))
+    for number, make in enumerate((report_samples.out_of_memory, report_samples.no_fault), 1):
+        output.show(make(), f"job{number}")
+    causes = [
+        json.loads((tmp_path / f"job{n}" / "report.json").read_text(encoding="utf-8"))["verdict"]["cause"]
+        for n in (1, 2)
+    ]
+    assert causes == ["gpu-out-of-memory", "no-fault-found"]
+    assert "NO FAULT FOUND" in capsys.readouterr().out

@@ -66,6 +66,17 @@ def test_a_rank_that_writes_seldom_is_found_further_away(tmp_path: Path) -> None
     assert found["job.log", 451] == Around((lines[50], lines[250]), (lines[650],))
 
 
+@pytest.mark.parametrize(
+    "head",
+    ["Process 8: python train.py", 'Thread 8 (idle): "MainThread"', "Thread 0x00007f3c (most recent call first):"],
+)
+def test_the_stack_of_the_next_process_or_thread_is_not_around_a_frame(tmp_path: Path, head: str) -> None:
+    (tmp_path / "a.txt").write_text(
+        f"Thread 7 (idle)\n    main (a.py:3)\n{head}\n    other (b.py:3)\n", encoding="utf-8"
+    )
+    assert _around(tmp_path, ("    main (a.py:3)", 2)) == {("a.txt", 2): Around(("Thread 7 (idle)",), ())}
+
+
 @pytest.mark.parametrize("packed", ["gz", "tar"])
 def test_small_compressed_files_and_archives_are_read_again(tmp_path: Path, packed: str) -> None:
     text = "".join(f"line {n}\n" for n in range(1000)).encode()

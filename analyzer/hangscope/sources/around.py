@@ -13,6 +13,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import BinaryIO, NamedTuple
 
+from hangscope.expressions import expression
 from hangscope.model import Line
 from hangscope.sources.decode import RawLine, read_raw_lines
 from hangscope.sources.inputs import STDIN_PATH, Input
@@ -33,6 +34,8 @@ _MAGIC_BYTES = 64
 _TELLING = 8
 """A part of a line that is shorter than this may be part of any line."""
 _TOLD_BY = ("stream", "rank", "local_rank", "host", "pid")
+# py-spy, faulthandler, lldb, gdb: what follows is another process or thread
+_NEXT_STACK = expression(r"Process \d+: |Thread (?:0x)?[0-9a-f]+ \(|Current thread 0x|\*? ?thread #\d+")
 _WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
@@ -137,6 +140,8 @@ def _choose(name: str, window: Sequence[RawLine], spot: Spot) -> Around | None:
         left = LINES
         for raw in others:
             text = raw.text.strip()
+            if raw.number > spot.line and _NEXT_STACK.match(text):
+                return
             # a line that was broken by its terminal is quoted whole
             if not text or raw.number == spot.line or (len(text) >= _TELLING and text in spot.text):
                 continue
