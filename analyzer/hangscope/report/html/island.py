@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from hangscope.model import CallHistory, CallState, CollectiveState, GroupHistory, Report, Transfer
 from hangscope.model.grid import AlikeRows, lay_out, put_alike_together
-from hangscope.model.states import STATES, in_severity_order
+from hangscope.model.states import STATES
 from hangscope.report.printable import one_line
 from hangscope.report.spans import count_words, fold_hosts, fold_numbers, rank_words
 
@@ -57,7 +57,6 @@ def build_island(report: Report) -> str:
         "ranks": _ranks(report, strings),
         "grid": _grid(report, strings),
         "states": {word: [STATES[word].glyph, STATES[word].meaning] for word in STATES},
-        "stateOrder": in_severity_order(state.state for state in report.ranks),
         "callStates": [[glyph, state.value or "unknown", meaning] for state, (glyph, meaning) in CALL_STATES.items()],
         "stuck": [_stuck(state, strings) for state in report.collectives],
         "groups": [_group(group, strings) for group in report.history.groups] if report.history else [],

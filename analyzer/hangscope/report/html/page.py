@@ -23,7 +23,7 @@ from hangscope.report.html import standings, view
 from hangscope.report.html.excerpts import place_words
 from hangscope.report.html.island import build_island
 from hangscope.report.printable import printable
-from hangscope.report.spans import count_words, fold_hosts, fold_numbers, rank_words, size_words
+from hangscope.report.spans import count_words, fold_numbers, rank_words
 
 _STYLES = ("page.css", "parts.css", "print.css")
 _PROGRAMS = ("text.js", "ranks.js", "table.js", "calls.js", "times.js", "timeline.js", "inputs.js", "page.js")
@@ -58,11 +58,8 @@ def _environment() -> jinja2.Environment:
     )
     environment.filters |= {
         "fold": fold_numbers,
-        "hosts": fold_hosts,
         "place": place_words,
-        "sized": size_words,
         "prose": view.paragraphs,
-        "clock": view.clock,
     }
     environment.globals |= {
         "answers": answers,

@@ -112,11 +112,6 @@ def paragraphs(text: str) -> list[str]:
     return [_LINE_END.sub(" ", part.strip("\n")) for part in _PARAGRAPH.split(text.strip()) if part.strip()]
 
 
-def clock(iso: str | None) -> str:
-    """The clock of an ISO time, "" for none."""
-    return split_time(iso)[1]
-
-
 def glyph(state: str) -> str:
     """The character that stands for a state of a rank."""
     return state_style(state).glyph

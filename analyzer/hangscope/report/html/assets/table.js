@@ -99,5 +99,5 @@ function lazily(id, make) {
   const part = document.getElementById(id);
   if (!part) return;
   part.hidden = false;
-  part.addEventListener("toggle", () => part.open && part.childElementCount === 1 && part.append(make()), { once: false });
+  part.addEventListener("toggle", () => part.open && part.childElementCount === 1 && part.append(make()));
 }
