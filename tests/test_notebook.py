@@ -428,6 +428,15 @@ def test_the_card_answers_what_who_why_what_now_and_where(skipped: Job) -> None:
     assert page.attributes <= {"class", "style", "title"}
 
 
+def test_the_card_says_how_many_lines_it_leaves_out() -> None:
+    report = hs.analyze(FIXTURES / "collective-skipped-18-sixteen-2277" / "logs")
+    count = len(report.verdict.evidence)
+    assert count > 8
+    page = Page(report._repr_html_())
+    assert f"{count - 2} more lines, the first 6" in page.text
+    assert sum(f"{item.at.file}:{item.at.line}" in page.text for item in report.verdict.evidence) == 8
+
+
 def test_the_card_of_a_job_says_what_was_read(skipped: Job) -> None:
     text = Page(skipped._repr_html_()).text
     assert "4 of 4 ranks left evidence: 0-3" in text

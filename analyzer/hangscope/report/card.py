@@ -37,7 +37,7 @@ RED, BLUE = "#d55e00", "#0072b2"
 _EDGES = {FAULT: RED, GOOD: "#009e73"}
 _UNSURE_EDGE = "#e69f00"
 _CELL = (
-    "display:inline-block;width:1.5em;line-height:1.5em;margin:0 2px 2px 0;text-align:center;color:#000;"
+    "display:inline-block;width:1.5em;line-height:1.5em;margin:0 2px 2px 0;text-align:center;color:{ink};"
     "font-family:monospace;border-radius:2px;background:{fill};outline:{outline}"
 )
 _TABLE = "border-collapse:collapse;margin:4px 0 6px;font-size:inherit;color:inherit"
@@ -152,13 +152,20 @@ def data(html: str, style: str = "") -> str:
 
 def _cell(cell: GridCell | None) -> str:
     if cell is None:
-        return f'<span style="{_CELL.format(fill="none", outline="none")}">&nbsp;</span>'
+        return f'<span style="{_CELL.format(fill="none", outline="none", ink="inherit")}">&nbsp;</span>'
     style = state_style(cell.state.state)
     outline = f"2px solid {RED}" if cell.at_fault else "none"
     about = f"rank {cell.state.rank}: {cell.state.state}" + (", at fault" if cell.at_fault else "")
     about += f", {cell.state.where}" if cell.state.where else ""
     glyph = f"<b>{style.glyph}</b>" if cell.at_fault else style.glyph
-    return f'<span title="{text(about)}" style="{_CELL.format(fill=style.light, outline=outline)}">{glyph}</span>'
+    look = _CELL.format(fill=style.light, outline=outline, ink=_ink_on(style.light))
+    return f'<span title="{text(about)}" style="{look}">{glyph}</span>'
+
+
+def _ink_on(fill: str) -> str:
+    """Black or white, whichever is read better on a colour ``#rrggbb``."""
+    red, green, blue = (int(fill[at : at + 2], 16) for at in (1, 3, 5))
+    return "#000" if 0.299 * red + 0.587 * green + 0.114 * blue > 110 else "#fff"
 
 
 def _hosts(rows: AlikeRows) -> str:
@@ -174,8 +181,9 @@ def _proof(report: Report) -> str:
     if not shown:
         return ""
     behind = "".join(shown[_OPEN:])
-    left = len(report.verdict.evidence) - _OPEN
-    more = f"<details><summary>{count_words(left, 'more line')}</summary>{behind}</details>" if behind else ""
+    left = count_words(len(report.verdict.evidence) - _OPEN, "more line")
+    first = f", the first {_LINES - _OPEN}" if len(report.verdict.evidence) > _LINES else ""
+    more = f"<details><summary>{left}{first}</summary>{behind}</details>" if behind else ""
     about = job_words(report.job)
     return f"<b>{text(proof_word(report.verdict))}</b>{''.join(shown[:_OPEN])}{more}" + (
         f'<div style="font-size:85%">{text(about)}</div>' if about else ""
