@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import json
 import pickle
 import re
@@ -24,6 +25,7 @@ from hangscope.align.timeline import COLUMNS
 from hangscope.errors import MissingEvidenceError, UnknownNameError, UsageError
 from hangscope.notebook import Job, Selection
 from hangscope.notebook.choice import Choice
+from hangscope.notebook.functions import _shown as shown_attachment
 from hangscope.notebook.history_part import history_part
 from hangscope.plot.picture import Picture
 from hangscope.tables import SCHEMA
@@ -378,6 +380,18 @@ def test_a_page_has_the_calls_that_led_up_to_the_fault(skipped: Job, tmp_path: P
     page = report.save(tmp_path / "a.html").read_text(encoding="utf-8")
     without = hs.Report.of(report).text(format="html")
     assert len(page) > len(without) + 200
+
+
+def test_what_attach_found_shows_itself_too(tmp_path: Path) -> None:
+    def attach(pid: int, *, say: str = "") -> api.Attachment | None:
+        return api.Attachment(tmp_path / say, ("job1",), (api.analyze(SKIPPED),)) if pid else None
+
+    found = shown_attachment(attach)(7, say="x")
+    assert found is not None
+    assert isinstance(found.report, hs.Report)
+    assert (found.bundle, found.jobs) == (tmp_path / "x", ("job1",))
+    assert shown_attachment(attach)(0) is None
+    assert inspect.signature(hs.attach) == inspect.signature(api.attach)
 
 
 def test_a_report_can_be_sent_to_another_process(skipped: Job) -> None:
