@@ -239,6 +239,22 @@ def test_lines_around_the_best_one_lose_the_head_that_all_have_when_they_are_lon
     assert "min_nodes  : 3" in page
 
 
+def test_lines_around_the_best_one_keep_what_they_say() -> None:
+    report = report_samples.out_of_memory()
+    call = (
+        "node02:10757:10757 [0] NCCL INFO AllReduce: opCount {n} sendbuff 0x7f92 recvbuff 0x7f93 count 8192 datatype 7"
+    )
+    best = replace(report.verdict.evidence[0], text=call.format(n=4), before=(call.format(n=3),), after=())
+    page = _render(replace(report, verdict=replace(report.verdict, evidence=(best,))), RenderOptions(width=80))
+    assert re.search(r"\n +\u2026 AllReduce: opCount 3 sendbuff", page)
+
+
+def test_a_comparison_without_differences_has_one_table() -> None:
+    page = _render(report_samples.all_alike(), RenderOptions(width=100, verbose=True))
+    table = page[page.index("What differs between ranks") :]
+    assert table.count("ranks  hosts") == 1
+
+
 def test_frames_keep_their_file_and_leave_out_decorators() -> None:
     report = report_samples.stuck_loader()
     frames = (

@@ -34,8 +34,8 @@ _MAGIC_BYTES = 64
 _TELLING = 8
 """A part of a line that is shorter than this may be part of any line."""
 _TOLD_BY = ("stream", "rank", "local_rank", "host", "pid")
-# py-spy, faulthandler, lldb, gdb: what follows is another process or thread
-_NEXT_STACK = expression(r"Process \d+: |Thread (?:0x)?[0-9a-f]+ \(|Current thread 0x|\*? ?thread #\d+")
+# py-spy, faulthandler, lldb, and what scripts print between dumps: what follows is another process or thread
+_NEXT_STACK = expression(r"Process \d+: |Thread (?:0x)?[0-9a-f]+ \(|Current thread 0x|\*? ?thread #\d+|={3,}")
 _WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 

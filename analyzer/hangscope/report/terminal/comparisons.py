@@ -30,7 +30,8 @@ def show_comparisons(screen: Screen, report: Report) -> None:
     if different or (compared and screen.options.verbose):
         screen.heading(_title(len(different), len(compared)))
         most = len(different) if screen.options.verbose else _ROWS
-        _show_table(screen, different[:most])
+        if different:
+            _show_table(screen, different[:most])
         if len(different) > most:
             left = count_words(len(different) - most, "more difference")
             screen.prose(f"and {left} (--verbose shows all)", indent=1, style="dim")

@@ -19,6 +19,8 @@ _ROWS = 3
 _PLACES = 3
 _MARK, _NO_MARK = "> ", "  "
 _LONG_HEAD = 16
+# launchers' tags, the headers of torch and NCCL: who wrote the line, and when
+_HEAD = expression(r".*(?:\]:? |NCCL (?:INFO|WARN) )")
 _GAP = expression(r"(?<=\S) {8,}")
 
 
@@ -112,8 +114,8 @@ def _beside(screen: Screen, line: str, best: str, room: int) -> Text:
     mark = screen.glyphs.ellipsis
     if len(line) > room:
         same = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(line, best, strict=False)))
-        head = line[:same].rpartition(" ")[0]
-        line = f"{mark}{line[len(head) :]}" if len(head) > _LONG_HEAD else line
+        head = _HEAD.match(line, 0, same)
+        line = f"{mark} {line[head.end() :].lstrip()}" if head is not None and len(head[0]) > _LONG_HEAD else line
     if len(line) > room:
         line = line[: room - len(mark)] + mark
     return Text(_NO_MARK + line, style="dim", overflow="crop", no_wrap=True)
