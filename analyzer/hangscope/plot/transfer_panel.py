@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from matplotlib.patches import Rectangle
 
@@ -12,6 +11,7 @@ from hangscope.plot.colors import ink_on
 from hangscope.plot.findings import group_words, main_call
 from hangscope.plot.labels import FONT, fitted, width_in
 from hangscope.plot.picture import LABEL, MARGIN_IN, SMALL, Picture
+from hangscope.records import dataclass
 
 _ROW_IN = 0.26
 _MOST_RANKS = 8
