@@ -10,6 +10,7 @@ from matplotlib.ft2font import FT2Font
 FONT = "DejaVu Sans"
 """Comes with matplotlib, so that every machine draws the same picture."""
 _DPI = 72
+_LARGE = 100.0
 _MOST_SHOWN = 300
 """No picture has room for more characters in a line."""
 _ELLIPSIS = "\u2026"
@@ -31,11 +32,8 @@ def clean(text: str) -> str:
 @functools.lru_cache(maxsize=1 << 12)
 def width_in(text: str, size: float, *, bold: bool = False) -> float:
     """Width of a clean text in inches."""
-    font = _font(bold=bold)
-    # measured large, so that rounding to whole pixels does not count
-    font.set_size(100.0, _DPI)
-    font.set_text(text)
-    return font.get_width_height()[0] / 64 / _DPI * size / 100.0
+    # letters that move together only make it narrower
+    return sum(_advance(character, bold=bold) for character in text) * size
 
 
 @functools.lru_cache(maxsize=1 << 12)
@@ -75,6 +73,15 @@ def wrapped(text: str, size: float, room_in: float, *, most: int = 2, bold: bool
 def _shortened(text: str, keep: int) -> str:
     first = (keep * 2 + 2) // 3
     return text[:first] + _ELLIPSIS + (text[len(text) - (keep - first) :] if keep > first else "")
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def _advance(character: str, *, bold: bool) -> float:
+    """How wide a character is, in inches a point of size."""
+    font = _font(bold=bold)
+    # measured large, so that rounding to whole pixels does not count
+    font.set_size(_LARGE, _DPI)
+    return font.load_char(ord(character)).linearHoriAdvance / 65536 / _DPI / _LARGE
 
 
 @functools.cache
