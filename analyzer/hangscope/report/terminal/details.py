@@ -6,6 +6,7 @@ from rich.text import Text
 
 from hangscope.diagnose.catalogue import INSUFFICIENT_EVIDENCE, NO_FAULT_FOUND
 from hangscope.model import CollectiveState, Finding, Report, StoryStep
+from hangscope.model.states import state_style
 from hangscope.report.answers import day_words, job_words, part_words, story_who
 from hangscope.report.printable import one_line
 from hangscope.report.spans import confidence_word, count_words, fold_numbers, size_words
@@ -152,7 +153,7 @@ def _show_collective(screen: Screen, state: CollectiveState) -> None:
     line = Text(f"{one_line(state.op)} {state.seq}", style="bold", overflow="fold")
     line.append(f" in group {one_line(state.group)}{size}", style="not bold")
     screen.show(line, indent=1)
-    rows = [("arrived", "", state.arrived, ""), ("missing", "bold red", state.missing, "")]
+    rows = [("arrived", "", state.arrived, ""), ("missing", state_style("missing").ansi, state.missing, "")]
     calls: dict[str, list[int]] = {}
     for rank in sorted(state.differing):
         calls.setdefault(one_line(state.differing[rank]), []).append(rank)
