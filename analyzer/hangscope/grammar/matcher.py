@@ -16,6 +16,7 @@ from typing import Protocol
 
 from hangscope.expressions import expression
 from hangscope.grammar.index import Place, WordIndex
+from hangscope.grammar.plans import Plan, Plans
 from hangscope.grammar.samples import Sample, read_samples
 from hangscope.model import Value
 from hangscope.records import dataclass
@@ -191,8 +192,10 @@ class GrammarSet:
         self.grammars = grammars
         self._index = WordIndex()
         self._unconditional: list[Place] = []
+        self._plans = Plans(lambda place: grammars[place[0]].alternatives[place[1]].pattern)
         for g, grammar in enumerate(grammars):
             for a, alternative in enumerate(grammar.alternatives):
+                self._plans.add((g, a), alternative.literals)
                 if not alternative.literals:
                     self._unconditional.append((g, a))
                 for literal in alternative.literals:
@@ -208,21 +211,29 @@ class GrammarSet:
 
     def parse(self, text: str) -> list[tuple[Grammar, Match]]:
         """What the text says: at most one match a grammar, in the order of the grammars."""
-        squeezed = squeeze(text)
-        places = self._index.candidates(squeezed)
-        places.update(self._unconditional)
-        if not places:
-            return []
-        if len(places) == 1:
-            ((g, a),) = places
-            match = self.grammars[g].parse_candidates(text, squeezed, (a,))
-            return [] if match is None else [(self.grammars[g], match)]
-        candidates: dict[int, list[int]] = {}
-        for g, a in sorted(places):
-            candidates.setdefault(g, []).append(a)
+        plan, template = self._plans.look_up(text)
+        squeezed = text if len(text) <= _LONG and plan is not None else squeeze(text)
+        if plan is None:
+            places = self._index.candidates(squeezed)
+            places.update(self._unconditional)
+            if template:
+
+                def matches(place: Place) -> bool:
+                    return self.grammars[place[0]].parse_candidates(text, squeezed, place[1:]) is not None
+
+                plan = self._plans.keep(template, squeeze(template), places, matches)
+            else:
+                plan = _by_grammar(places)
         found = []
-        for g, indexes in candidates.items():
+        for g, indexes in plan:
             match = self.grammars[g].parse_candidates(text, squeezed, indexes)
             if match is not None:
                 found.append((self.grammars[g], match))
         return found
+
+
+def _by_grammar(places: Iterable[Place]) -> Plan:
+    plan: dict[int, list[int]] = {}
+    for g, a in sorted(places):
+        plan.setdefault(g, []).append(a)
+    return tuple((g, tuple(indexes)) for g, indexes in plan.items())
