@@ -119,6 +119,14 @@ def test_no_alternative_is_tried_on_every_line() -> None:
     assert sorted(found) == []
 
 
+def test_a_short_literal_behind_a_number_is_looked_for_with_its_digit() -> None:
+    literals = {
+        text for grammar in GRAMMARS for a in grammar.alternatives if a.kind == "work_counted" for text in a.literals
+    }
+    assert {"0/", "9/"} <= literals
+    assert "/" not in literals
+
+
 def test_index_of_words_and_literals_loses_no_match() -> None:
     # every expression on every sample, with nothing in front that could keep it from being tried
     plain = [(g, [(a.kind, re.compile(a.pattern)) for a in g.alternatives]) for g in GRAMMARS]

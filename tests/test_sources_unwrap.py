@@ -6,6 +6,7 @@ import datetime as dt
 import json
 import time
 from collections.abc import Iterable
+from pathlib import Path
 
 import pytest
 from hypothesis import assume, given
@@ -13,6 +14,8 @@ from hypothesis import strategies as st
 
 from hangscope.model import Line
 from hangscope.sources.decode import MAX_TEXT, RawLine
+from hangscope.sources.headers import may_have_header
+from hangscope.sources.prefixes import may_have_prefix
 from hangscope.sources.stamps import REFERENCE_YEAR, moment, month_number, year_in
 from hangscope.sources.unwrap import Unwrapper
 from hangscope.sources.wrapped import width_of
@@ -27,6 +30,20 @@ def unwrap(*texts: str, name: str = "job.log", learn: bool = True) -> list[Line]
     if learn:
         raws = unwrapper.learn(raws)
     return [line for raw in raws for line in unwrapper.lines(raw)]
+
+
+def test_lines_that_look_bare_get_what_the_long_way_gives(checkout: Path) -> None:
+    bare = 0
+    for path in sorted((checkout / "fixtures").glob("*/logs/**/*")):
+        if not path.is_file() or path.read_bytes()[:1] == b"\x80":
+            continue
+        texts = path.read_text(encoding="utf-8", errors="replace").splitlines()[:200]
+        raws = [RawLine(number, 0, text, 0) for number, text in enumerate(texts, 1)]
+        short, long = Unwrapper(path.name), Unwrapper(path.name)
+        for raw in zip(short.learn(raws), long.learn(raws), strict=True):
+            assert short.lines(raw[0]) == long._slow(raw[1])
+            bare += may_have_prefix(raw[0].text, short._styles) + may_have_header(raw[0].text, 0) == 0
+    assert bare > 1000
 
 
 def one(text: str, *, name: str = "job.log") -> Line:

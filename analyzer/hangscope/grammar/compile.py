@@ -17,15 +17,24 @@ from hangscope.grammar.matcher import Alternative, squeeze
 from hangscope.records import dataclass
 
 _TYPES = {"INT": "int", "UINT": "int", "HEX": "hex", "FLOAT": "float"}
+_NUMBERS = frozenset({"INT", "UINT"})
+_WEAK = 2
 Node = Tree[Token] | Token
 
 
 @dataclass(slots=True)
 class Piece:
-    """A compiled part: its expression, and strings of which a matching text must hold one (or nothing known)."""
+    """A compiled part.
+
+    Attributes:
+        pattern: its expression.
+        literals: strings of which a matching text must hold one; () when nothing is known.
+        is_number: whatever it matches ends in a digit.
+    """
 
     pattern: str
     literals: tuple[str, ...] = ()
+    is_number: bool = False
 
     def strength(self) -> int:
         return min((len(text) for text in self.literals), default=0)
@@ -138,7 +147,7 @@ class _Compiler:
 
     def _name(self, name: str, inside: tuple[str, ...]) -> Piece:
         if name in self._definitions.terminals:
-            return Piece(self._definitions.terminals[name])
+            return Piece(self._definitions.terminals[name], is_number=name in _NUMBERS)
         if name not in self._definitions.rules:
             raise GrammarError(f"{self._place}: {name} is not defined")
         if name in inside:
@@ -146,11 +155,11 @@ class _Compiler:
         kind = self._definitions.field_type(name)
         body = self.piece(self._definitions.rules[name], (*inside, name))
         if kind is None:
-            return Piece(f"(?:{body.pattern})", body.literals)
+            return Piece(f"(?:{body.pattern})", body.literals, body.is_number)
         self.fields[name] = kind
         self._uses[name] = self._uses.get(name, 0) + 1
         group = name if self._uses[name] == 1 else f"{name}__{self._uses[name]}"
-        return Piece(f"(?P<{group}>{body.pattern})", body.literals)
+        return Piece(f"(?P<{group}>{body.pattern})", body.literals, body.is_number)
 
     def _repeated(self, node: Tree[Token], inside: tuple[str, ...]) -> Piece:
         operator = str(node.children[1])
@@ -160,7 +169,12 @@ class _Compiler:
 
 def _sequence(pieces: list[Piece]) -> Piece:
     merged = max(pieces, key=Piece.strength, default=Piece(""))
-    return Piece("".join(piece.pattern for piece in pieces), merged.literals)
+    literals = merged.literals
+    at = next((at for at, piece in enumerate(pieces) if piece is merged), 0)
+    if 0 < merged.strength() < _WEAK and pieces[at - 1].is_number and at:
+        # a slash stands in many lines, a digit with a slash behind it in few
+        literals = tuple(f"{digit}{literal}" for literal in literals for digit in "0123456789")
+    return Piece("".join(piece.pattern for piece in pieces), literals, bool(pieces) and pieces[-1].is_number)
 
 
 def _choice(pieces: list[Piece]) -> Piece:

@@ -59,6 +59,20 @@ class Header:
     torn: bool = False
 
 
+def may_have_header(text: str, position: int) -> bool:
+    """A cheap look whether `find_headers` or `start_header` can find one: in most lines they cannot."""
+    return (
+        text[position : position + 1] in _BEGINS
+        or "CCL" in text
+        or "CCOM " in text
+        or ".h" in text
+        or ".c" in text
+        or ".py:" in text
+        or "INFO " in text
+        or "WARN " in text
+    )
+
+
 def find_headers(text: str, position: int, before: Writer, year: int) -> list[Header]:
     """All NCCL, c10 and glog headers from `position` on, in order."""
     headers: list[Header] = []

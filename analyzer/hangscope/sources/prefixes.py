@@ -285,6 +285,15 @@ def strip(text: str, writer: Writer, styles: Styles, position: int = 0) -> int:
     return position
 
 
+def may_have_prefix(text: str, styles: Styles) -> bool:
+    """A cheap look whether `strip` can take anything off."""
+    first = text[:1]
+    if first in _BEFORE_TIME:
+        return True
+    rules = _rules(first, styles.task, styles.bracket, styles.host, styles.pipe) if " " <= first <= "~" else None
+    return rules is not None and rules[0].match(text) is not None
+
+
 def _strip_one(text: str, writer: Writer, styles: Styles, position: int) -> int | None:
     first = text[position : position + 1]
     if first in _BEFORE_TIME and _WITH_TIME.match(text, position):

@@ -12,10 +12,10 @@ from hangscope.expressions import expression
 from hangscope.model import Line
 from hangscope.sources.decode import RawLine
 from hangscope.sources.decode import clean as clean_text
-from hangscope.sources.headers import Header, find_headers, start_header
+from hangscope.sources.headers import Header, find_headers, may_have_header, start_header
 from hangscope.sources.hosts import Hosts
 from hangscope.sources.origin import FileHints, hints
-from hangscope.sources.prefixes import Styles, choose_styles, strip
+from hangscope.sources.prefixes import Styles, choose_styles, may_have_prefix, strip
 from hangscope.sources.stamps import REFERENCE_YEAR, moment, month_number, year_in
 from hangscope.sources.wrapped import join_wrapped, width_of
 from hangscope.sources.writer import Template, Writer
@@ -54,6 +54,7 @@ class Unwrapper:
         told: FileHints = hints(file_name)
         self._rank = told.rank
         self._local_rank = told.local_rank
+        self._bare = self._named(Writer()).template()
         self._styles = Styles()
         self._heads: dict[str, Template] = {}
         self._hosts = Hosts()
@@ -109,7 +110,10 @@ class Unwrapper:
             # a second header further right means glued lines: those take the long way
             if template is not None and text.find("NCCL ", end) < 0 and ".cpp:" not in text:
                 return [Line(self._file, raw.number, raw.offset, text[end:], text, *template)]
-        return self._slow(raw)
+        if text[:1] == "{" or may_have_prefix(text, self._styles) or may_have_header(text, 0):
+            return self._slow(raw)
+        # nothing but the file's name tells anything of who wrote it
+        return [Line(self._file, raw.number, raw.offset, text, text, *self._bare)]
 
     def saw(self, host: str, pid: int, lines: int) -> None:
         """Counts lines of a process that somebody else took, for the names of hosts."""
@@ -220,11 +224,15 @@ class Unwrapper:
         )
 
     def _line(self, raw: RawLine, writer: Writer, text: str) -> Line:
+        return self._named(writer).line(self._file, raw.number, raw.offset, text, raw.text)
+
+    def _named(self, writer: Writer) -> Writer:
+        """Who wrote it, as far as prefixes do not tell and the file's name does."""
         if writer.rank is None and self._rank is not None:
             writer.rank, writer.rank_source = self._rank, "file-name"
         if writer.local_rank is None:
             writer.local_rank = self._local_rank
-        return writer.line(self._file, raw.number, raw.offset, text, raw.text)
+        return writer
 
 
 def _before_tags(text: str, floor: int, header: Header) -> int:
