@@ -75,6 +75,19 @@ def _pipeline(folder: Path, ranks: int) -> None:
     _write_ranks(folder, made)
 
 
+def _chain(folder: Path, ranks: int) -> None:
+    """Neighbours are a group, and each rank waits for the one before it."""
+    made = []
+    for rank in range(ranks):
+        log = Rank(rank, ranks).init()
+        if rank < ranks - 1:
+            log.init(comm=0x20, rank=0, size=2, comm_id=1000 + rank + 1)
+        if rank:
+            log.init(comm=0x10, rank=1, size=2, comm_id=1000 + rank).call(comm=0x10, nranks=2)
+        made.append(log)
+    _write_ranks(folder, made)
+
+
 def _timeouts(folder: Path, ranks: int) -> None:
     """Watchdogs, a traceback and an abort on each rank, and each host's table of failures, all in one file a host."""
     files: dict[str, list[str]] = {}
@@ -161,6 +174,7 @@ JOBS: dict[str, Writer] = {
     "calls that differ": _halves,
     "calls without init lines": _only_calls,
     "sends and receives": _pipeline,
+    "groups that wait for each other": _chain,
     "timeouts, tracebacks and failure tables": _timeouts,
     "stack dumps": _stacks,
     "flight recorders": _recorders,

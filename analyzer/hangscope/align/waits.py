@@ -1,11 +1,12 @@
 """The wait-for graph: follows who waits for whom to the ranks that wait for nobody, or to a cycle.
 
-The nodes are stuck calls, not ranks, so its cost does not depend on the size of the job: call A waits for
-call B when a rank that is missing in A has arrived in B and waits there.
+The nodes are stuck calls, not ranks: call A waits for call B when a rank that is missing in A has arrived in B and
+waits there. Its cost grows with the ranks that arrived or are missing, not with the pairs of calls.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 
 from hangscope.align.collectives import Parting, StuckCall
@@ -28,7 +29,8 @@ class Waits:
 def follow_waits(stuck: Sequence[StuckCall]) -> Waits:
     """Follows the waits of the calls in which ranks are missing (mismatches are roots by themselves)."""
     calls = [call for call in stuck if call.parting in (Parting.MISSING, Parting.P2P)]
-    mismatched = {rank for call in stuck if call not in calls for rank in (*call.arrived, *call.odd)}
+    others = (call for call in stuck if call.parting not in (Parting.MISSING, Parting.P2P))
+    mismatched = {rank for call in others for rank in (*call.arrived, *call.odd)}
     arrived = [frozenset(call.arrived) for call in calls]
     waiting = frozenset().union(*arrived, mismatched) if calls else frozenset()
     roots = []
@@ -44,10 +46,14 @@ def _cycles(
     calls: Sequence[StuckCall], arrived: Sequence[frozenset[int]]
 ) -> list[tuple[tuple[StuckCall, ...], tuple[int, ...]]]:
     """Pairs and longer rings of calls that wait for each other; each call belongs to one ring at most."""
+    waits_in: dict[int, list[int]] = defaultdict(list)
+    for number, ranks in enumerate(arrived):
+        for rank in ranks:
+            waits_in[rank].append(number)
     edges = {
-        i: [j for j in range(len(calls)) if j != i and not arrived[j].isdisjoint(calls[i].missing)]
-        for i in range(len(calls))
+        i: sorted({j for rank in call.missing for j in waits_in.get(rank, ())} - {i}) for i, call in enumerate(calls)
     }
+    edges = _within_rings(edges)
     found = []
     seen: set[int] = set()
     for start in range(len(calls)):
@@ -61,20 +67,45 @@ def _cycles(
     return found
 
 
+def _within_rings(edges: dict[int, list[int]]) -> dict[int, list[int]]:
+    """The edges without chains that lead away from rings or towards them; no ring goes through these.
+
+    A chain of thousands of groups would be followed anew from each of them.
+    """
+    backwards: dict[int, list[int]] = {call: [] for call in edges}
+    for start, ends in edges.items():
+        for end in ends:
+            backwards[end].append(start)
+    inside = _without_ends(edges, backwards) & _without_ends(backwards, edges)
+    return {call: [end for end in edges[call] if end in inside] if call in inside else [] for call in edges}
+
+
+def _without_ends(edges: dict[int, list[int]], backwards: dict[int, list[int]]) -> set[int]:
+    """The calls from which the edges can be followed for ever."""
+    left = {call: len(ends) for call, ends in edges.items()}
+    ended = [call for call, count in left.items() if not count]
+    for call in ended:
+        for before in backwards[call]:
+            left[before] -= 1
+            if not left[before]:
+                ended.append(before)
+    return edges.keys() - set(ended)
+
+
 def _ring(start: int, edges: dict[int, list[int]]) -> list[int]:
     """A shortest ring through `start`, or nothing."""
-    paths = [[start]]
-    reached = {start}
-    while paths:
-        following = []
-        for path in paths:
-            for step in edges[path[-1]]:
-                if step == start:
-                    return path
-                if step not in reached:
-                    reached.add(step)
-                    following.append([*path, step])
-        paths = following
+    before = {start: start}
+    reached = [start]
+    for call in reached:
+        for step in edges[call]:
+            if step == start:
+                ring = [call]
+                while ring[-1] != start:
+                    ring.append(before[ring[-1]])
+                return ring[::-1]
+            if step not in before:
+                before[step] = call
+                reached.append(step)
     return []
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import zip_longest
@@ -218,9 +218,9 @@ def _one_place(place: _Place, picture: Picture) -> Iterator[Fact]:
         stand.rank: stand.position.dump.values.get("src") or stand.position.dump.values.get("dst")
         for stand in place.stands
     }
-    known = {root for root in roots.values() if root is not None}
+    known = Counter(root for root in roots.values() if root is not None)
     if len(known) > 1 and place.first.position.operation in ("broadcast", "scatter", "gather", "reduce"):
-        most = max(sorted(known), key=lambda root: sum(other == root for other in roots.values()))
+        most = max(sorted(known), key=known.__getitem__)
         odd = [stand for stand in place.stands if roots[stand.rank] not in (most, None)]
         half = len(odd) * 2 >= place.size
         detail = f"The sources are {', '.join(sorted(known))}."
@@ -235,7 +235,7 @@ def _colliding_threads(picture: Picture) -> Iterator[Fact]:
     colliding = [stand for stand in picture.stands if _collides(stand)]
     if colliding:
         everybody = len(colliding) == len(picture.stands)
-        rest = [stand for stand in picture.waiting if stand not in colliding]
+        rest = [stand for stand in picture.waiting if not _collides(stand)]
         fact = _fact("stack_threads_collide", () if everybody else colliding, colliding if everybody else rest, picture)
         yield replace(fact, fields={**fact.fields, "sure": not picture.busy})
 

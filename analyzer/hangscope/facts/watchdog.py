@@ -276,9 +276,10 @@ def _evidence(group: GroupProgress, here: dict[int, Waiting], culprits: tuple[in
     for event in group.reports:
         yield evidence_of(event, "the desync report")
     said: set[tuple[Value, ...]] = set()
+    blamed = frozenset(culprits)
     for rank, wait in sorted(here.items()):
         call = (wait.op, wait.size)
-        if rank not in culprits and (call not in said or len(said) < _MANY_RANKS):
+        if rank not in blamed and (call not in said or len(said) < _MANY_RANKS):
             said.add(call)
             yield evidence_of(wait.event, f"rank {rank} waits")
     for rank, event in _peers(group, here, culprits):
