@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import repeat
 from operator import itemgetter
 from typing import Any
@@ -50,8 +50,9 @@ class Shapes:
     def numbers(self, entries: Sequence[Entry]) -> list[int]:
         """The number of each entry's shape; the entries have `SAID` and `FRAMES`."""
         named, said, *tensors = [list(map(itemgetter(name), entries)) for name in SAID]
-        names, tensors = texts(said), _without_bombs(tensors)
-        keys = zip(self._group_keys(named, entries), names, _stack_keys(entries), *_tensor_keys(tensors), strict=True)
+        names = texts(said)
+        tensors, parts = _tensor_keys(tensors)
+        keys = zip(self._group_keys(named, entries), names, _stack_keys(entries), *parts, strict=True)
         # a new key gets the next number
         places: defaultdict[object, int] = defaultdict(itertools.count().__next__)
         found = list(map(places.__getitem__, keys))
@@ -64,7 +65,7 @@ class Shapes:
         return found if numbers == list(range(len(firsts))) else list(map(numbers.__getitem__, found))
 
     def _group_keys(self, named: list[Any], entries: Sequence[Entry]) -> Iterable[object]:
-        if set(map(type, named)) <= {tuple, list} and all(named) and are_texts(named):
+        if are_texts(named) and all(named):
             return map(tuple, named)
         return [self._group(name, entry.get("pg_id")) for name, entry in zip(named, entries, strict=True)]
 
@@ -104,21 +105,34 @@ def texts(column: Sequence[object]) -> list[str]:
     return [value if isinstance(value, str) else "" for value in column]
 
 
-def _without_bombs(tensors: list[list[Any]]) -> list[list[Any]]:
-    """The columns of `Tensors`; those that cannot be told apart quickly and safely become columns of None."""
+def _tensor_keys(tensors: list[list[Any]]) -> tuple[list[list[Any]], list[Iterable[object]]]:
+    """The columns of `Tensors` with keys for them; those that cannot be told apart safely become columns of None."""
     sizes, types = tensors[:2], tensors[2:]
-    sizes_are_good = [(_is_shared(sizes[0]) and _is_shared(sizes[1])) or is_plain(column, int) for column in sizes]
-    good = [*sizes_are_good, *map(are_texts, types)]
-    return [column if is_good else [None] * len(column) for column, is_good in zip(tensors, good, strict=True)]
-
-
-def _tensor_keys(tensors: list[list[Any]]) -> Iterator[Iterable[object]]:
-    inputs, outputs, *types = tensors
-    yield from (map(tuple, column) for column in types if column[0] is not None)
-    if _is_shared(inputs) and _is_shared(outputs):
-        yield from (map(id, inputs), map(id, outputs))
+    keys: list[Iterable[object]] = []
+    for at, column in enumerate(types):
+        key = _text_keys(column)
+        if key is None:
+            types[at] = [None] * len(column)
+        else:
+            keys.append(key)
+    if all(map(_is_shared, sizes)):
+        keys += [map(id, column) for column in sizes]
     else:
-        yield map(as_bytes, zip(inputs, outputs, strict=True))
+        sizes = [column if is_plain(column, int) else [None] * len(column) for column in sizes]
+        keys.append(map(as_bytes, zip(*sizes, strict=True)))
+    return [*sizes, *types], keys
+
+
+def _text_keys(column: list[Any]) -> Iterable[object] | None:
+    """Keys for lists of texts; None when they are something else."""
+    if not set(map(type, column)) <= {list, tuple}:
+        return None
+    try:
+        texts_alone = [text for [text] in column]
+    except ValueError:
+        return map(tuple, column) if are_texts(column) else None
+    # nearly all calls have one tensor
+    return texts_alone if set(map(type, texts_alone)) <= {str} else None
 
 
 def _first_places(numbers: list[int], count: int) -> list[int]:
