@@ -139,12 +139,10 @@ class CallReader:
             at = found.rows[row]
             start, length = int(found.starts[at]), int(found.lengths[at])
             line, fields = block[start : start + length], finder.fields[int(found.layouts[row])]
-            said = self._texts.laid_out(line, fields)
-            if said is not None:
-                return entries.code(*said)
-            if not fields.clocks:
+            code = self._texts.laid_out(line, fields, entries.add)
+            if code < 0 and not fields.clocks:
                 finder.learn_clocks(line)
-            return -1
+            return code
 
         codes = self._slots.codes(found.keys, read)
         news = self._texts.new_heads - heads

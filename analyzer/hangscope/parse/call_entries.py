@@ -20,8 +20,6 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
-_MOST_KEPT = 100_000
-
 
 class Entries:
     """The entries of one input, each with a number."""
@@ -32,29 +30,22 @@ class Entries:
         self._headed = array("b")
         self._midnights = array("d")
         self._clocks = array("b")
-        self._known: dict[tuple[int, Who], int] = {}
         self._timed = False
 
-    def code(self, shape: int, who: Who) -> int:
-        """The number of an entry, made when new.
+    def add(self, shape: int, who: Who) -> int:
+        """Adds an entry; returns its number.
 
         Args:
             shape: number of the distinct call.
             who: what stands around it.
         """
-        entry = (shape, who)
-        code = self._known.get(entry)
-        if code is None:
-            if len(self._known) > _MOST_KEPT:
-                self._known.clear()
-            code = self._known[entry] = len(self._shapes)
-            self._shapes.append(shape)
-            self._plain.append(who.plain)
-            self._headed.append(who.headed)
-            self._midnights.append(who.midnight)
-            self._clocks.append(who.clock)
-            self._timed = self._timed or not math.isnan(who.midnight)
-        return code
+        self._shapes.append(shape)
+        self._plain.append(who.plain)
+        self._headed.append(who.headed)
+        self._midnights.append(who.midnight)
+        self._clocks.append(who.clock)
+        self._timed = self._timed or not math.isnan(who.midnight)
+        return len(self._shapes) - 1
 
     def shapes(self, codes: Codes) -> Codes:
         """The distinct call of each of these entries."""

@@ -103,7 +103,7 @@ class CallTexts:
         self._unwrap = unwrap
         self._match = _whole_line().match
         self._code_of: dict[tuple[str, ...], int] = {}
-        self._whos: dict[tuple[bytes, bytes, int], Who | None] = {}
+        self._whos: dict[tuple[bytes, bytes, int], tuple[Who, dict[bytes, int]] | None] = {}
         self._ops: dict[bytes, int] = {}
         self._counts: dict[bytes, tuple[int, ...]] = {}
         self._groups: dict[bytes, tuple[int, ...]] = {}
@@ -123,10 +123,15 @@ class CallTexts:
             code = self._code_of[texts] = self.columns.shape_code(shape)
         return code, int(op_count, 16)
 
-    def laid_out(self, line: bytes, fields: Fields) -> tuple[int, Who] | None:
-        """Number of the distinct call and what stands around it, for a line of a known layout; None if it is no call.
+    def laid_out(self, line: bytes, fields: Fields, number: Callable[[int, Who], int]) -> int:
+        """What is said in a line of a known layout, as a number; -1 if it is no call.
 
         What stands in its opCount and its addresses is not looked at.
+
+        Args:
+            line: without its end.
+            fields: where its fields stand.
+            number: numbers what is new: the number of the distinct call, and what stands around it.
         """
         head, rest = line[: fields.call_start], line[fields.rest_start :]
         for clock in reversed(fields.clocks):
@@ -139,13 +144,27 @@ class CallTexts:
         if around not in self._whos:
             _bound(self._whos)
             self.new_heads += 1
-            self._whos[around] = self._who(line, fields)
-        if (who := self._whos[around]) is None:
-            return None
+            found = self._who(line, fields)
+            self._whos[around] = None if found is None else (found, {})
+        if (known := self._whos[around]) is None:
+            return -1
+        who, calls = known
+        call = line[fields.call_start : fields.call_end] + line[fields.count_start : fields.comm_end]
+        code = calls.get(call)
+        if code is None:
+            shape = self._shape(line, fields, who.writer)
+            if shape is None:
+                return -1
+            _bound(calls)
+            code = calls[call] = number(shape, who)
+        return code
+
+    def _shape(self, line: bytes, fields: Fields, writer: int) -> int | None:
+        """The number of the distinct call; None when its numbers are none."""
         call = line[fields.call_start : fields.call_end]
         counts, group = line[fields.count_start : fields.comm_start], line[fields.comm_start : fields.comm_end]
         try:
-            shape = CallShape(who.writer, self._ops[call], *self._counts[counts], *self._groups[group])
+            shape = CallShape(writer, self._ops[call], *self._counts[counts], *self._groups[group])
         except KeyError:
             found = headed_call().search(line.decode("ascii"))
             if found is None or found.span("call") != (fields.call_start, fields.call_end):
@@ -156,8 +175,8 @@ class CallTexts:
                 _bound(kept)
             self._ops[call] = self.columns.op_code(found["call"])
             self._counts[counts], self._groups[group] = parts
-            shape = CallShape(who.writer, self._ops[call], *parts[0], *parts[1])
-        return self.columns.shape_code(shape), who
+            shape = CallShape(writer, self._ops[call], *parts[0], *parts[1])
+        return self.columns.shape_code(shape)
 
     def _who(self, line: bytes, fields: Fields) -> Who | None:
         """Who writes a line, and when; None when there is more in it than one whole call."""
