@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 
 from hangscope.cli._output import add_page_arguments, positive, render_options
@@ -31,6 +30,8 @@ def run(args: argparse.Namespace) -> int:
     """Read both, compare, and say by the exit status what --exit-code asks for."""
     from hangscope.api import diff, read_job
     from hangscope.report.differences import differ, to_plain
+    from hangscope.report.serialize import json_text
+    from hangscope.report.terminal.difference import render_difference
 
     log_to_stderr(verbose=args.verbose)
     readings = []
@@ -40,10 +41,7 @@ def run(args: argparse.Namespace) -> int:
         check_readable(readings[-1].job.sources)
     good, bad = readings
     difference = diff(good, bad, (args.good, args.bad), rules=tuple(args.rules))
-    if args.format == "json":
-        print(json.dumps(to_plain(difference), indent=2, ensure_ascii=sys.stdout.encoding.lower() != "utf-8"))
-    else:
-        from hangscope.report.terminal.difference import render_difference
-
-        sys.stdout.write(render_difference(difference, render_options(args)))
+    options = render_options(args)
+    is_json = args.format == "json"
+    sys.stdout.write(json_text(to_plain(difference), options) if is_json else render_difference(difference, options))
     return 1 if args.exit_code and differ(difference) else 0

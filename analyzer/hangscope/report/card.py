@@ -25,6 +25,7 @@ from hangscope.report.answers import (
     who_lines,
 )
 from hangscope.report.printable import one_line, printable, shorten_middle
+from hangscope.report.proof import place_words
 from hangscope.report.spans import count_words, fold_hosts, rank_words
 
 _WIDTH = 100
@@ -79,7 +80,7 @@ def report_words(report: Report) -> str:
         ("Who", who_lines(report)),
         ("Where", where_lines(report)),
         ("Why", [verdict.explanation] if verdict.explanation else []),
-        (proof_word(verdict), [f"{_place(item)}  {_line(item)}" for item in verdict.evidence[:1]]),
+        (proof_word(verdict), [f"{place_words(item.at)}  {_line(item)}" for item in verdict.evidence[:1]]),
     ):
         lines += _wrapped(f"{label:<6} ", said)
     if report.next_steps:
@@ -175,7 +176,8 @@ def _hosts(rows: AlikeRows) -> str:
 
 def _proof(report: Report) -> str:
     shown = [
-        f'<div><code>{text(_place(item))}</code> {text(item.why)}</div><pre style="{_PRE}">{escape(_line(item))}</pre>'
+        f"<div><code>{text(place_words(item.at))}</code> {text(item.why)}</div>"
+        f'<pre style="{_PRE}">{escape(_line(item))}</pre>'
         for item in report.verdict.evidence[:_LINES]
     ]
     if not shown:
@@ -188,11 +190,6 @@ def _proof(report: Report) -> str:
     return f"<b>{text(proof_word(report.verdict))}</b>{''.join(shown[:_OPEN])}{more}" + (
         f'<div style="font-size:85%">{text(about)}</div>' if about else ""
     )
-
-
-def _place(evidence: Evidence) -> str:
-    at = evidence.at
-    return at.file + (f":{at.line}" if at.line is not None else "")
 
 
 def _line(evidence: Evidence) -> str:

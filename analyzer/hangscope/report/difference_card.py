@@ -21,6 +21,7 @@ from hangscope.report.differences import (
     verdict_words,
 )
 from hangscope.report.printable import shorten_middle
+from hangscope.report.proof import place_words
 from hangscope.report.spans import count_words
 
 _GROUPS = 4
@@ -65,9 +66,7 @@ def _call(difference: CallDifference) -> str:
 
 
 def _called(called: Called) -> str:
-    place = ""
-    if called.at is not None:
-        place = called.at.file + (f":{called.at.line}" if called.at.line is not None else "")
+    place = "" if called.at is None else place_words(called.at)
     return data(f"<b>{text(called_words(called))}</b>") + data(f"<code>{text(called.where)} {text(place)}</code>")
 
 

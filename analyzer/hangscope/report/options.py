@@ -22,3 +22,8 @@ class RenderOptions:
     quiet: bool = False
     verbose: bool = False
     encoding: str = "utf-8"
+
+    @property
+    def takes_all(self) -> bool:
+        """The encoding has every character."""
+        return self.encoding.lower().replace("_", "-") in ("utf-8", "utf8")

@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Sequence
 
 from hangscope.expressions import expression
-from hangscope.model import Evidence
+from hangscope.model import Evidence, Location
 from hangscope.records import dataclass
+from hangscope.report.printable import one_line
 
 FIRST_SIGHT = 12
 """So many lines are shown at most before a reader asks for more."""
@@ -67,6 +68,12 @@ def at_first_sight(evidence: Sequence[Evidence], most: int = FIRST_SIGHT) -> lis
         if times[proof.line.why] <= _OF_ONE_KIND:
             few.append(proof)
     return few[:most]
+
+
+def place_words(at: Location) -> str:
+    """``file:line``, or the file alone for what has no lines; safe to show."""
+    name = one_line(at.file)
+    return name if at.line is None else f"{name}:{at.line}"
 
 
 def shorten_pointers(text: str, mark: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from hangscope.model import (
@@ -22,12 +23,18 @@ from hangscope.model import (
     StackState,
     StoryStep,
 )
+from hangscope.report.options import RenderOptions
 from hangscope.report.printable import printable
 from hangscope.report.spans import confidence_word, fold_hosts, fold_numbers
 from hangscope.report.times import iso_time
 
 Plain = dict[str, Any]
 """What `json.dumps` takes: the values are strings, numbers, None, lists and dictionaries of these."""
+
+
+def json_text(plain: Plain, options: RenderOptions) -> str:
+    """The text of a file of JSON: indented, its end a line end, in characters that the stream has."""
+    return json.dumps(plain, ensure_ascii=not options.takes_all, indent=2, allow_nan=False) + "\n"
 
 
 def to_dict(report: Report) -> Plain:

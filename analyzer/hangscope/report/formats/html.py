@@ -19,5 +19,4 @@ def render(report: Report, stream: TextIO, options: RenderOptions) -> None:
     The page says that it is UTF-8. For a stream of another encoding it is written in ASCII, which is the same in all.
     """
     page = render_page(report)
-    utf8 = options.encoding.lower().replace("_", "-") in ("utf-8", "utf8")
-    stream.write(page if utf8 else page.encode("ascii", "xmlcharrefreplace").decode("ascii"))
+    stream.write(page if options.takes_all else page.encode("ascii", "xmlcharrefreplace").decode("ascii"))

@@ -23,10 +23,9 @@ _PLACES = {"M": 0, "X": 1, "s": 2, "f": 3, "i": 4}
 
 def render(report: Report, stream: TextIO, options: RenderOptions) -> None:
     """Write the trace, an event a line; `quiet`, `verbose` and the width do not change what a program reads."""
-    utf8 = options.encoding.lower().replace("_", "-") in ("utf-8", "utf8")
 
     def plain(value: object) -> str:
-        return json.dumps(value, ensure_ascii=not utf8, separators=(",", ":"), allow_nan=False)
+        return json.dumps(value, ensure_ascii=not options.takes_all, separators=(",", ":"), allow_nan=False)
 
     tracks, axis = Tracks(report), find_axis(report)
     stream.write(f'{{"displayTimeUnit":"ms","otherData":{plain(_about(report, axis))},"traceEvents":[\n')

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from typing import TextIO
 
 from hangscope.model import Report
 from hangscope.report.options import RenderOptions
 from hangscope.report.sarif import to_sarif
+from hangscope.report.serialize import json_text
 
 FILE = "report.sarif"
 
 
 def render(report: Report, stream: TextIO, options: RenderOptions) -> None:
     """Write the log; `quiet`, `verbose` and the width do not change what a program reads."""
-    utf8 = options.encoding.lower().replace("_", "-") in ("utf-8", "utf8")
-    stream.write(json.dumps(to_sarif(report), ensure_ascii=not utf8, indent=2, allow_nan=False) + "\n")
+    stream.write(json_text(to_sarif(report), options))

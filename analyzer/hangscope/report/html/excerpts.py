@@ -80,7 +80,7 @@ class Excerpts:
         key = (item.at.file, item.at.line, item.at.offset)
         here = key not in self._anchors
         anchor = self._anchors.setdefault(key, f"line-{len(self._anchors) + 1}")
-        return Excerpt(anchor, here, place_words(item.at), item.why, tuple(_lines(item)) if here else ())
+        return Excerpt(anchor, here, proofs.place_words(item.at), item.why, tuple(_lines(item)) if here else ())
 
 
 def other_evidence(report: Report) -> Iterator[Evidence]:
@@ -93,12 +93,6 @@ def other_evidence(report: Report) -> Iterator[Evidence]:
                 yield value.evidence
     for product in sorted(report.job.inferred):
         yield from report.job.inferred[product].evidence
-
-
-def place_words(at: Location) -> str:
-    """``file:line``, or the file alone for what has no lines."""
-    name = one_line(at.file)
-    return name if at.line is None else f"{name}:{at.line}"
 
 
 def _alike_words(proof: proofs.Proof) -> str:

@@ -20,9 +20,9 @@ from hangscope.model.states import STATES
 from hangscope.report import answers
 from hangscope.report.comparisons import who_has
 from hangscope.report.html import standings, view
-from hangscope.report.html.excerpts import place_words
 from hangscope.report.html.island import build_island
 from hangscope.report.printable import printable
+from hangscope.report.proof import place_words
 from hangscope.report.spans import count_words, fold_numbers, rank_words
 
 _STYLES = ("page.css", "parts.css", "print.css")

@@ -10,7 +10,7 @@ from hangscope.report.answers import confidence_words, headline, proof_word, ste
 from hangscope.report.markdown.escape import block, code, prose
 from hangscope.report.options import RenderOptions
 from hangscope.report.printable import one_line, shorten_middle
-from hangscope.report.proof import at_first_sight, shorten_pointers
+from hangscope.report.proof import at_first_sight, place_words, shorten_pointers
 from hangscope.report.terminal.comparisons import show_comparisons
 from hangscope.report.terminal.details import (
     show_collectives,
@@ -91,7 +91,7 @@ def _summary(report: Report) -> list[str]:
     if verdict.evidence:
         best = at_first_sight(verdict.evidence)[0].line
         why = f", {prose(best.why)}" if best.why else ""
-        lines += [f"- **{proof_word(verdict)}:** {code(_place(best))}{why}", "", *block(_quoted(best))]
+        lines += [f"- **{proof_word(verdict)}:** {code(place_words(best.at))}{why}", "", *block(_quoted(best))]
     if report.next_steps:
         lines += ["", f"**{steps_title(verdict)}**", ""]
         for number, step in enumerate(report.next_steps[:_STEPS_NOW], 1):
@@ -118,10 +118,6 @@ def _quoted(item: Evidence) -> str:
 def _short(line: str) -> str:
     line = shorten_pointers(one_line(line), _CUT)
     return line if len(line) <= _AROUND else line[: _AROUND - 1] + _CUT
-
-
-def _place(item: Evidence) -> str:
-    return item.at.file if item.at.line is None else f"{item.at.file}:{item.at.line}"
 
 
 class _Parts(Screen):

@@ -10,6 +10,7 @@ from hangscope.diagnose.catalogue import INSUFFICIENT_EVIDENCE
 from hangscope.model import ComparedValue, Comparison, Report
 from hangscope.report.comparisons import differing, lone_lines, properties, who_has
 from hangscope.report.printable import one_line
+from hangscope.report.proof import place_words
 from hangscope.report.spans import HIGH, count_words, fold_hosts, rank_words
 from hangscope.report.terminal.screen import Screen, columns
 
@@ -78,7 +79,7 @@ def _show_table(screen: Screen, comparisons: Sequence[Comparison]) -> None:
                 ),
                 Text(_ranks(value), overflow="fold"),
                 Text(_hosts(value), overflow="fold"),
-                Text(screen.place(value.evidence.at) if value.evidence else "", style="dim", overflow="fold"),
+                Text(place_words(value.evidence.at) if value.evidence else "", style="dim", overflow="fold"),
             ]
             table.add_row(*row[: len(heads)])
         if len(comparison.values) > most:
@@ -110,7 +111,7 @@ def _show_lone_lines(screen: Screen, lines: Sequence[ComparedValue]) -> None:
     for value in lines[:most]:
         head = Text(who_has(value, most=40), style="bold", overflow="fold")
         if value.evidence is not None:
-            head.append(f"  {screen.place(value.evidence.at)}", style="dim")
+            head.append(f"  {place_words(value.evidence.at)}", style="dim")
         screen.show(head, indent=1)
         if value.evidence is not None:
             screen.quote(value.evidence, indent=3, rows=2)

@@ -9,6 +9,7 @@ from hangscope.model import CollectiveState, Finding, Report, StoryStep
 from hangscope.model.states import state_style
 from hangscope.report.answers import day_words, job_words, part_words, story_who
 from hangscope.report.printable import one_line
+from hangscope.report.proof import place_words
 from hangscope.report.spans import confidence_word, count_words, fold_numbers, size_words
 from hangscope.report.story import says_nothing
 from hangscope.report.terminal.proof import show_all_evidence
@@ -143,7 +144,7 @@ def _step_words(screen: Screen, step: StoryStep) -> Text:
     if who := story_who(step):
         words = Text.assemble((f"{who}: ", "bold"), words)
     if step.evidence:
-        words.append("\n" + screen.place(step.evidence[0].at), style="dim")
+        words.append("\n" + place_words(step.evidence[0].at), style="dim")
     words.overflow = "fold"
     return words
 

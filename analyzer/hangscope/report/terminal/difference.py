@@ -24,6 +24,7 @@ from hangscope.report.differences import (
 )
 from hangscope.report.options import RenderOptions
 from hangscope.report.printable import one_line
+from hangscope.report.proof import place_words
 from hangscope.report.spans import count_words
 from hangscope.report.terminal.screen import Screen, columns
 
@@ -101,7 +102,7 @@ def _show_call(screen: Screen, difference: CallDifference) -> None:
                 Text(label if number == 0 else ""),
                 Text(ranks_words(one, everyone), overflow="fold"),
                 Text(called_words(one), style="bold red" if odd else "bold", overflow="fold"),
-                Text(_place(screen, one), style="dim", overflow="fold"),
+                Text(_place(one), style="dim", overflow="fold"),
             )
     screen.show(table, indent=3)
     meaning = reading_of(difference)
@@ -113,9 +114,9 @@ def _is_in(called: Called, others: Sequence[Called]) -> bool:
     return any(called.call == other.call for other in others)
 
 
-def _place(screen: Screen, called: Called) -> str:
+def _place(called: Called) -> str:
     parts = [one_line(called.where)] if called.where else []
-    parts += [screen.place(called.at)] if called.at is not None else []
+    parts += [place_words(called.at)] if called.at is not None else []
     return "  ".join(parts)
 
 

@@ -10,7 +10,7 @@ from hangscope.expressions import expression
 from hangscope.model import Evidence, Finding, Report
 from hangscope.report.answers import proof_word
 from hangscope.report.printable import one_line
-from hangscope.report.proof import Proof, at_first_sight
+from hangscope.report.proof import Proof, at_first_sight, place_words
 from hangscope.report.spans import count_words, rank_words
 from hangscope.report.terminal.screen import Screen
 
@@ -58,36 +58,36 @@ def best_line(screen: Screen, finding: Finding, *, width: int) -> Text | None:
     if not finding.evidence:
         return None
     best = at_first_sight(finding.evidence, _LINES)[0]
-    content = _head(screen, best.line)
+    content = _head(best.line)
     for row in _quoted(screen, best.line, width, around=True):
         content.append("\n").append(row)
     if best.alike:
-        content.append(f"\n{_alike_words(screen, best)}", style="dim")
+        content.append(f"\n{_alike_words(best)}", style="dim")
     return content
 
 
 def _show(screen: Screen, proofs: list[Proof], *, indent: int) -> None:
     for proof in proofs:
-        screen.show(_head(screen, proof.line), indent=indent)
+        screen.show(_head(proof.line), indent=indent)
         for row in _quoted(screen, proof.line, screen.width - indent - 2, around=screen.options.verbose):
             screen.show(row, indent=indent + 2)
         if proof.alike:
-            screen.prose(_alike_words(screen, proof), indent=indent + 2, style="dim")
+            screen.prose(_alike_words(proof), indent=indent + 2, style="dim")
 
 
-def _head(screen: Screen, item: Evidence) -> Text:
+def _head(item: Evidence) -> Text:
     head = Text(overflow="fold")
-    head.append(screen.place(item.at), style="underline")
+    head.append(place_words(item.at), style="underline")
     if item.why:
         head.append(f"  {one_line(item.why)}")
     return head
 
 
-def _alike_words(screen: Screen, proof: Proof) -> str:
+def _alike_words(proof: Proof) -> str:
     """``and 14 alike: ranks 1-15``, or where they stand when they name no ranks."""
     who = rank_words(proof.ranks_alike, most=48) if proof.ranks_alike else ""
     if not who and len(proof.alike) <= _PLACES:
-        who = ", ".join(screen.place(one.at) for one in proof.alike)
+        who = ", ".join(place_words(one.at) for one in proof.alike)
     return f"and {len(proof.alike):,} alike" + (f": {who}" if who else "")
 
 

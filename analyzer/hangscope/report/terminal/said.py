@@ -6,6 +6,7 @@ from rich.text import Text
 
 from hangscope.model import Report
 from hangscope.report.printable import one_line
+from hangscope.report.proof import place_words
 from hangscope.report.spans import count_words
 from hangscope.report.terminal.screen import Screen
 
@@ -22,7 +23,7 @@ def show_said(screen: Screen, report: Report) -> None:
     shown = said if screen.options.verbose else said[:_MOST]
     for evidence in shown:
         line = Text.assemble(
-            Text(screen.place(evidence.at), style="underline"), f"  {one_line(evidence.why)}", overflow="fold"
+            Text(place_words(evidence.at), style="underline"), f"  {one_line(evidence.why)}", overflow="fold"
         )
         screen.show(line, indent=1)
         screen.quote(evidence, indent=3, rows=_QUOTE_ROWS)

@@ -11,7 +11,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from hangscope.model import Evidence, Location
+from hangscope.model import Evidence
 from hangscope.records import dataclass
 from hangscope.report.options import RenderOptions
 from hangscope.report.printable import join_lines, one_line, printable, shorten_middle
@@ -41,8 +41,7 @@ class Screen:
     def __init__(self, options: RenderOptions) -> None:
         self.options = options
         self.width = max(options.width, _NARROWEST)
-        unicode_ok = options.encoding.lower().replace("_", "-") in ("utf-8", "utf8")
-        self.glyphs = _UNICODE if unicode_ok else _ASCII
+        self.glyphs = _UNICODE if options.takes_all else _ASCII
         self._page = io.StringIO()
         self._console = Console(
             file=self._page,
@@ -131,11 +130,6 @@ class Screen:
     def words(self, text: str, style: str = "") -> Text:
         """Plain words from anywhere, made safe; the line ends of whoever wrote them give way to ours."""
         return Text(printable(join_lines(text), keep="\n"), style=style, overflow="fold")
-
-    def place(self, at: Location) -> str:
-        """``file:line``, or the file alone for what has no lines."""
-        name = one_line(at.file)
-        return name if at.line is None else f"{name}:{at.line}"
 
 
 def columns(*widths: int | None, gap: int = 2) -> Table:

@@ -18,6 +18,7 @@ from hangscope.report.answers import (
     who_lines,
 )
 from hangscope.report.printable import one_line
+from hangscope.report.proof import place_words
 from hangscope.report.spans import count_words, fold_hosts, rank_words
 from hangscope.report.terminal.proof import best_line
 from hangscope.report.terminal.screen import Screen, columns
@@ -75,8 +76,7 @@ def one_line_verdict(report: Report) -> str:
     if verdict.hosts:
         parts.append(one_line(fold_hosts(verdict.hosts)))
     if verdict.evidence:
-        at = verdict.evidence[0].at
-        parts.append(one_line(at.file) + (f":{at.line}" if at.line is not None else ""))
+        parts.append(place_words(verdict.evidence[0].at))
     return " | ".join(parts)
 
 

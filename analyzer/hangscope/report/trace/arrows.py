@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from hangscope.model import Report
 from hangscope.report.printable import printable
+from hangscope.report.proof import place_words
 from hangscope.report.trace.axis import Axis, order_place, seconds
 from hangscope.report.trace.tracks import CALLS, STATE, TRANSFERS, Event, Tracks, short
 
@@ -82,8 +83,7 @@ def draw_story(report: Report, tracks: Tracks, axis: Axis) -> Iterator[Event]:
         if step.time is not None:
             args["time as printed"] = step.time
         if step.evidence:
-            first = step.evidence[0]
-            args["shown by"] = printable(f"{first.at.file}:{first.at.line}" if first.at.line else first.at.file)
+            args["shown by"] = place_words(step.evidence[0].at)
         mark = {"ph": "i", "name": short(step.text), "cat": "story", "ts": place, "args": args}
         ranks = [rank for rank in step.ranks if tracks.has(rank, STATE)]
         for rank in ranks[:_MOST_MARKED]:
