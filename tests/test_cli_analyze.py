@@ -70,6 +70,16 @@ def test_exit_status(
     assert capsys.readouterr().err == ""
 
 
+def test_paths_may_stand_behind_options(analysis: Analysis, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = analysis(report_samples.no_fault())
+    assert main(["analyze", "a.log", "--jobs", "1", "b.log", "-q", "c.log"]) == 0
+    assert asked["paths"] == ("a.log", "b.log", "c.log")
+    for wrong in (["analyze", "a.log", "--job-count", "1"], ["rules", "a.log"]):
+        with pytest.raises(SystemExit, match="2"):
+            main(wrong)
+        assert "unrecognized arguments" in capsys.readouterr().err
+
+
 def test_nothing_to_analyze_is_2_and_leaves_standard_output_empty(
     analysis: Analysis, capsys: pytest.CaptureFixture[str]
 ) -> None:

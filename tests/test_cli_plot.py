@@ -30,6 +30,12 @@ def test_one_picture_goes_into_the_file_that_is_named(
     assert (out, err) == ("", f"hangscope: wrote {target}\n")
 
 
+def test_options_may_stand_between_the_kind_and_the_logs(dumps: Path, tmp_path: Path) -> None:
+    target = tmp_path / "waits.png"
+    assert main(["plot", "waits", "-o", str(target), str(dumps)]) == 0
+    assert target.exists()
+
+
 def test_without_a_name_it_is_named_after_its_kind(
     dumps: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

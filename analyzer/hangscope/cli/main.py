@@ -52,8 +52,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not arguments:
         parser.print_help(sys.stderr)
         return _WRONG
-    args = parser.parse_args(arguments)
+    args = _parsed(parser, arguments)
     return _guarded(lambda: cast("int", args.run(args)))
+
+
+def _parsed(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argparse.Namespace:
+    """What was asked for; argparse alone takes paths only up to the next option, and leaves those behind it over."""
+    args, left = parser.parse_known_args(arguments)
+    paths = [argument for argument in left if argument == "-" or not argument.startswith("-")]
+    if len(paths) < len(left) or (paths and not hasattr(args, "paths")):
+        parser.error(f"unrecognized arguments: {' '.join(left)}")
+    if paths:
+        args.paths += paths
+    return args
 
 
 def command_names() -> tuple[str, ...]:

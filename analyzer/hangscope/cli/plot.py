@@ -78,6 +78,9 @@ def _asked(args: argparse.Namespace) -> tuple[tuple[str, ...], list[str]]:
         # without a kind the first path stands in its place
         return plot_names(), paths if args.kind is None else [args.kind, *paths]
     names = ", ".join(plot_names())
+    if args.kind is None and len(paths) > 1:
+        # what stands in front of an option alone is taken for a path
+        args.kind, *paths = paths
     if args.kind is None and paths[0] in plot_names():
         raise UsageError("no logs are given", f"Add a path: hangscope plot {paths[0]} logs/.")
     if args.kind not in plot_names():
