@@ -223,6 +223,20 @@ def test_tuples_in_tuples_are_never_hashed(key: str) -> None:
         assert len(read("fr_0", io.BytesIO(head + value + b"ueu."), 0).recordings[0]) == 1
 
 
+@pytest.mark.parametrize("sizes", [[[3]], [[3], [4]], [[3, 4]], []], ids=repr)
+def test_sizes_of_any_form_tell_calls_apart(sizes: object) -> None:
+    value = Dump(0).call().call().call().value()
+    for entry, size in zip(value["entries"], (sizes, [[7]], sizes), strict=True):
+        entry["input_sizes"] = entry["output_sizes"] = size
+    for written in (value, written_anew(value)):
+        recording = recording_of(written)
+        assert list(recording.shape) == [0, 1, 0]
+        assert recording.call(1).sizes == "[7] Float"
+    for entry in value["entries"]:
+        entry["input_sizes"] = [3]
+    assert list(recording_of(value).state) == [State.DONE] * 3
+
+
 def written_anew(value: object) -> object:
     """Equal lists, tuples and entries of which no two are the same object; frames stay shared, as torch leaves them."""
     if isinstance(value, dict):

@@ -118,9 +118,27 @@ def _tensor_keys(tensors: list[list[Any]]) -> tuple[list[list[Any]], list[Iterab
     if all(map(_is_shared, sizes)):
         keys += [map(id, column) for column in sizes]
     else:
-        sizes = [column if is_plain(column, int) else [None] * len(column) for column in sizes]
-        keys.append(map(as_bytes, zip(*sizes, strict=True)))
+        for at, column in enumerate(sizes):
+            key = _size_keys(column)
+            if key is None:
+                sizes[at] = [None] * len(column)
+            else:
+                keys.append(key)
     return [*sizes, *types], keys
+
+
+def _size_keys(column: list[Any]) -> Iterable[object] | None:
+    """Keys for lists of sizes; None when they are something else."""
+    if set(map(type, column)) != {list}:
+        return None
+    try:
+        # nearly all calls have one tensor
+        alone = [size for [size] in column]
+    except ValueError:
+        alone = []
+    if set(map(type, alone)) == {list}:
+        return map(tuple, alone) if is_plain([alone], int) else None
+    return map(as_bytes, column) if is_plain(column, int) else None
 
 
 def _text_keys(column: list[Any]) -> Iterable[object] | None:
@@ -131,7 +149,6 @@ def _text_keys(column: list[Any]) -> Iterable[object] | None:
         texts_alone = [text for [text] in column]
     except ValueError:
         return map(tuple, column) if are_texts(column) else None
-    # nearly all calls have one tensor
     return texts_alone if set(map(type, texts_alone)) <= {str} else None
 
 
