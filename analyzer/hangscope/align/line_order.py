@@ -11,13 +11,16 @@ numbered by the order of their lines, so calls of such files cannot be compared.
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import field
+from typing import TYPE_CHECKING, Any
 
 from hangscope.model import Event
 from hangscope.parse.columns import CallColumns, pointer, writer_key
 from hangscope.parse.source import ParsedSource
+from hangscope.records import dataclass
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
     Lines = npt.NDArray[np.signedinteger]
 
 _FEWEST_FALLS = 3
+_AT_ONCE = 1 << 20
+"""Calls that are sorted at once: one file may hold all of a job, and sorting takes several times their memory."""
 _STAGES = {"comm_init_start": 0, "comm_layout": 1, "comm_init_complete": 2}
 _MAX_NAMES = 4
 
@@ -74,28 +79,53 @@ def _look_at_calls(columns: CallColumns) -> tuple[dict[Object, Lines], bool]:
     for shape in columns.shapes:
         writer = columns.writers[shape.writer]
         of_shape.append(codes.setdefault((writer.host, writer.pid, shape.comm), len(codes)))
-    mine = np.array(of_shape, dtype=np.int32)[np.frombuffer(columns.shape, dtype=np.int32)]
-    # numbers of two bytes are sorted by counting them
-    order = np.argsort(mine.astype(np.uint16) if len(codes) < 1 << 16 else mine, kind="stable")
-    bounds = np.cumsum(np.bincount(mine, minlength=len(codes)))
-    lines = np.frombuffer(columns.line, dtype=np.int32)[order]
-    starts = [0, *bounds.tolist()]
-    found: dict[Object, Lines] = {key: lines[starts[code] : starts[code + 1]] for key, code in codes.items()}
-    same = np.diff(mine[order]) == 0
+    objects = np.array(of_shape, dtype=np.int32)
     wide = columns.op_count.itemsize > np.dtype(np.int32).itemsize
-    printed: Lines = (
-        np.frombuffer(columns.op_count, dtype=np.int64) if wide else np.frombuffer(columns.op_count, dtype=np.int32)
-    )
-    counts = printed[order]
-    # a pointer that is used again begins at 0
-    fallen = int(np.count_nonzero(same & (counts[1:] < counts[:-1]) & (counts[1:] > 0)))
-    risen = int(np.count_nonzero(same & (counts[1:] > counts[:-1])))
-    turned = _often(fallen, risen)
-    if not turned and columns.times is not None:
-        times = np.frombuffer(columns.times, dtype=np.float64)[order]
-        later, earlier = times[1:] > times[:-1], times[1:] < times[:-1]
-        turned = _often(int(np.count_nonzero(same & earlier)), int(np.count_nonzero(same & later)))
+    counts = _Steps(np.frombuffer(columns.op_count, dtype=np.int64 if wide else np.int32), least=0)
+    times = None if columns.times is None else _Steps(np.frombuffer(columns.times, dtype=np.float64))
+    pieces: dict[int, list[Lines]] = defaultdict(list)
+    for low in range(0, len(columns), _AT_ONCE):
+        mine = objects[np.frombuffer(columns.shape, dtype=np.int32)[low : low + _AT_ONCE]]
+        # numbers of two bytes are sorted by counting them
+        order = np.argsort(mine.astype(np.uint16) if len(codes) < 1 << 16 else mine, kind="stable")
+        lines = np.frombuffer(columns.line, dtype=np.int32)[low : low + _AT_ONCE][order]
+        ends = np.flatnonzero(np.diff(mine[order], append=-1)) + 1
+        bounds = [0, *ends.tolist()]
+        for start, end in itertools.pairwise(bounds):
+            code = int(mine[order[start]])
+            pieces[code].append(lines[start:end])
+            for steps in (counts, times):
+                if steps is not None:
+                    steps.follow(code, steps.values[low : low + _AT_ONCE][order[start:end]])
+    found = {key: np.concatenate(pieces[code]) for key, code in codes.items() if code in pieces}
+    turned = _often(counts.falls, counts.rises) or (times is not None and _often(times.falls, times.rises))
     return found, turned
+
+
+@dataclass(slots=True)
+class _Steps:
+    """How often a number grows and falls from call to call of one object; `least` is one that may follow on any."""
+
+    values: npt.NDArray[Any]
+    least: float | None = None
+    falls: int = 0
+    rises: int = 0
+    last: dict[int, npt.NDArray[Any]] = field(default_factory=dict)
+
+    def follow(self, code: int, values: npt.NDArray[Any]) -> None:
+        """Adds the next values of an object."""
+        import numpy as np  # noqa: PLC0415 - as above
+
+        known = self.last.get(code)
+        all_of_it = values if known is None else np.concatenate((known, values))
+        before, after = all_of_it[:-1], all_of_it[1:]
+        fallen = after < before
+        if self.least is not None:
+            # a pointer that is used again begins at 0
+            fallen &= after > self.least
+        self.falls += int(np.count_nonzero(fallen))
+        self.rises += int(np.count_nonzero(after > before))
+        self.last[code] = values[-1:].copy()
 
 
 def _often(falls: int, rises: int) -> bool:

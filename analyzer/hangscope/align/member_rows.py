@@ -11,10 +11,13 @@ import numpy.typing as npt
 
 from hangscope.align.calls import CallPart, CallTable
 from hangscope.align.groups import Communicator, Group
-from hangscope.align.numbering import Ints
 
+Ints = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.int32]
 """Numbers of rows of the table of calls, ascending."""
+
+_AT_ONCE = 1 << 20
+"""Rows that are sorted at once: one file may hold all calls of a job, and sorting takes several times their memory."""
 
 NO_ROWS: Rows = np.empty(0, dtype=np.int32)
 
@@ -69,14 +72,16 @@ class MemberRows:
 
     def _add(self, part: CallPart, start: int) -> None:
         """Sorts the rows of one input by member."""
-        shapes, members = part.shapes(), part.members
         self._callers |= {id(self._table.processes[owner]) for owner in part.owners.tolist() if owner >= 0}
-        p2p = part.p2p[shapes] if part.p2p.any() else np.zeros(len(shapes), dtype=np.bool_)
         first: dict[int, int] = {}
-        for found, rows in ((self._rows, np.flatnonzero(~p2p)), (self._transfers, np.flatnonzero(p2p))):
-            for number, own in rows_by_member(members[rows], rows):
-                found[id(self._table.members[number])].append(own + np.int32(start))
-                first[number] = min(first.get(number, len(members)), int(own[0]))
+        for low in range(0, len(part.members), _AT_ONCE):
+            shapes = part.shapes()[low : low + _AT_ONCE]
+            members = part.members[low : low + _AT_ONCE]
+            p2p = part.p2p[shapes] if part.p2p.any() else np.zeros(len(shapes), dtype=np.bool_)
+            for found, rows in ((self._rows, np.flatnonzero(~p2p)), (self._transfers, np.flatnonzero(p2p))):
+                for number, own in rows_by_member(members[rows], rows):
+                    found[id(self._table.members[number])].append(own + np.int32(start + low))
+                    first[number] = min(first.get(number, len(part.members)), low + int(own[0]))
         for number, row in first.items():
             self._first_count.setdefault(id(self._table.members[number]), part.columns.op_count[row])
 

@@ -16,12 +16,14 @@ import numpy.typing as npt
 
 from hangscope.align.calls import CallPart, CallTable
 from hangscope.align.groups import Communicator, Group
+from hangscope.align.member_rows import rows_by_member
 from hangscope.align.process import Process
 from hangscope.parse.columns import CallColumns, CallShape, WriterKey
 from hangscope.parse.source import ParsedSource
 
 Ints = npt.NDArray[np.int64]
 
+_AT_ONCE = 1 << 20
 _DTYPE_BYTES = (1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1)
 _IN_BYTES = frozenset({"AllGather", "Broadcast"})
 _P2P = frozenset({"Send", "Recv"})
@@ -112,15 +114,17 @@ class _Members:
             pair = owners[code], shape.comm
             pairs[pair].append(code)
             first[code] = self._place(pair, shape.nranks)
-        members = first[rows]
-        for pair, codes in pairs.items():
-            again = self._known[pair]
-            if len(again) > 1:
-                starts = [line.number for comm in again if (line := comm.start or comm.complete) is not None]
-                mine = np.flatnonzero(np.isin(rows, codes))
-                lines = np.frombuffer(columns.line, dtype=np.int32)[mine]
-                use = np.searchsorted(np.array(starts[1:]), lines, side="right")
-                members[mine] = self._first[pair] + np.minimum(use, len(again) - 1)
+        members = np.empty(len(rows), dtype=np.int32)
+        again = {self._first[pair]: _uses(known) for pair in pairs if len(known := self._known[pair]) > 1}
+        lines = np.frombuffer(columns.line, dtype=np.int32)
+        for low in range(0, len(rows), _AT_ONCE):
+            piece = members[low : low + _AT_ONCE]
+            piece[:] = first[rows[low : low + _AT_ONCE]]
+            for member, own in rows_by_member(piece, np.arange(len(piece))) if again else ():
+                if member in again:
+                    starts, most = again[member]
+                    use = np.searchsorted(starts, lines[low : low + _AT_ONCE][own], side="right")
+                    piece[own] = member + np.minimum(use, most)
         return members
 
     def _place(self, pair: tuple[int, int], size: int) -> int:
@@ -149,10 +153,18 @@ class _Members:
         return comm
 
 
+def _uses(known: list[Communicator]) -> tuple[Ints, int]:
+    """The lines at which a pointer is used again, and how often it is at most."""
+    starts = [line.number for comm in known if (line := comm.start or comm.complete) is not None]
+    return np.array(starts[1:], dtype=np.int64), len(known) - 1
+
+
 def _first_rows(rows: npt.NDArray[np.int32], shapes: int) -> list[int]:
     """The first row of each shape, the number of rows where it has none."""
     first = np.full(shapes, len(rows), dtype=np.int64)
-    # of several values for one place the last one stays
-    first[rows[::-1]] = np.arange(len(rows) - 1, -1, -1)
+    # of several values for one place the last one stays; in pieces, as indexing makes copies of twice the size
+    for low in reversed(range(0, len(rows), _AT_ONCE)):
+        piece = rows[low : low + _AT_ONCE]
+        first[piece[::-1]] = np.arange(low + len(piece) - 1, low - 1, -1)
     found: list[int] = first.tolist()
     return found
