@@ -328,6 +328,19 @@ class TestLaunchers:
         ]
         assert shown(one("10.0.1.12: /root/x"), "host", "text") == ("10.0.1.12", "/root/x")
 
+    def test_a_host_named_after_its_gpus_is_a_host_and_a_gpu_is_none(self) -> None:
+        assert {line.host for line in unwrap(*["gpu0001: step 1", "gpu0002: step 1"] * 4)} == {"gpu0001", "gpu0002"}
+        assert {line.host for line in unwrap(*["gpu0: step 1", "gpu1: step 1"] * 4)} == {None}
+
+    def test_the_program_that_a_syslog_names_is_no_foreign_text(self) -> None:
+        (line,) = unwrap("Nov 29 10:11:12 node01 train[4101]: " + NCCL + "Connected all rings")
+        assert shown(line, "host", "pid", "damaged", "text") == ("node01", 4101, False, "Connected all rings")
+
+    def test_mpirun_with_its_own_time(self) -> None:
+        for front in ("Sun Nov 29 10:11:12 2026[1,3]<stdout>:", "Sun Nov 29 10:11:12 2026<stdout>:"):
+            (line,) = unwrap(front + NCCL + "Connected all rings")
+            assert shown(line, "time", "damaged") == (seconds(2026, 11, 29, 10, 11, 12), False)
+
     def test_pdsh_around_srun(self) -> None:
         lines = unwrap(*["node01: 0: x", "node02: 1: x"] * 3)
         assert [shown(line, "host", "rank", "stream", "text") for line in lines[:2]] == [

@@ -114,26 +114,31 @@ class CallReader:
         """
         if len(block) < _WORTH_A_BLOCK or not self.takes_blocks or not _has_many_calls(block):
             return None
+        from hangscope.parse.call_codes import CodeSlots
+        from hangscope.parse.call_entries import Entries
+
         if self._finder is None:
             self._finder = _finder()
         found = self._finder.find(block)
         if found is None:
             return None
-        if len(found.rows):
-            self._append(self._finder, found, block, first_line, offset)
+        if self._slots is None or self._entries is None:
+            self._slots, self._entries = CodeSlots(), Entries()
+        layouts = len(self._finder.fields)
+        codes = self._codes(self._finder, found, block, self._slots, self._entries)
+        if len(self._finder.fields) > layouts and (again := self._finder.find(block)) is not None:
+            # lines with a time of day were taken for others until that was seen
+            found = again
+            codes = self._codes(self._finder, found, block, self._slots, self._entries)
+        if len(codes):
+            self._append(found, codes, self._entries, block, first_line=first_line, offset=offset)
         rest = (~found.taken).nonzero()[0]
         others = zip(rest.tolist(), found.starts[rest].tolist(), found.ends[rest].tolist(), strict=True)
         return len(found.ends), list(others)
 
-    def _append(self, finder: LayoutFinder, found: Found, block: bytes, first_line: int, offset: int) -> None:
-        import numpy as np
-
-        from hangscope.parse.call_codes import CodeSlots
-        from hangscope.parse.call_entries import Entries
-
-        if self._slots is None or self._entries is None:
-            self._slots, self._entries = CodeSlots(), Entries()
-        entries, heads = self._entries, self._texts.new_heads
+    def _codes(self, finder: LayoutFinder, found: Found, block: bytes, slots: CodeSlots, entries: Entries) -> Ints:
+        """The number of what each call line of a block says, -1 for no call."""
+        heads = self._texts.new_heads
 
         def read(row: int) -> int:
             at = found.rows[row]
@@ -144,9 +149,16 @@ class CallReader:
                 finder.learn_clocks(line)
             return code
 
-        codes = self._slots.codes(found.keys, read)
+        codes = slots.codes(found.keys, read)
         news = self._texts.new_heads - heads
         self._fruitless = self._fruitless + 1 if news > _MANY and news * 2 > len(codes) else 0
+        return codes
+
+    def _append(
+        self, found: Found, codes: Ints, entries: Entries, block: bytes, *, first_line: int, offset: int
+    ) -> None:
+        import numpy as np
+
         times, good = entries.times(found, codes)
         rows, op_counts = found.rows, found.op_counts
         if not good.all():

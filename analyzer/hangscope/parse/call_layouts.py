@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
 
 from hangscope.parse.call_clocks import MOST_CLOCKS, Clock
+from hangscope.parse.call_places import MOST_DIGITS, Places
 from hangscope.parse.call_texts import CLOCK
 from hangscope.records import dataclass
 
@@ -37,9 +38,7 @@ _MOST_STRANGERS = 4
 _LEVEL, _MARK = b"] NCCL INFO ", b": opCount "
 _WORD = 8
 _KEPT = 24 << 20
-SPARE = b"\0" * (_LONGEST + _WORD)
-_MOST_DIGITS = 8
-"""Hexadecimal digits of an opCount that are read here."""
+_SPARE = b"\0" * (_LONGEST + _WORD)
 _FIRST_PRINTABLE, _PRINTABLE = ord(" "), ord("~") - ord(" ")
 _NEWLINE, _RETURN = ord("\n"), ord("\r")
 _HARMLESS = (ord("\t"), ord("\x1b"))
@@ -132,7 +131,7 @@ class LayoutFinder:
         self.fields: list[Fields] = []
         self._search = search
         self._layouts: dict[int, list[_Layout]] = {}
-        self._places = _Places([])
+        self._places = Places([])
         _keep_memory()
 
     def find(self, block: bytes) -> Found | None:
@@ -140,7 +139,7 @@ class LayoutFinder:
 
         What a key stands for has still to be read: fields may hold anything.
         """
-        data = np.frombuffer(b"".join((block, b"\n", SPARE)), dtype=np.uint8)
+        data = np.frombuffer(b"".join((block, b"\n", _SPARE)), dtype=np.uint8)
         starts, ends, lengths = _lines(data, len(block) + 1)
         if np.count_nonzero(lengths == _ODD) * 8 > len(ends):
             return None
@@ -156,7 +155,7 @@ class LayoutFinder:
                 self._look_at(data, length, starts, order[first:last], (keys, layouts, taken))
         rows = np.flatnonzero(taken)
         if self._places.layouts < len(self.fields):
-            self._places = _Places(self.fields)
+            self._places = Places(self.fields)
         counts, good = self._places.op_counts(data, starts[rows], layouts[rows])
         if not good.all():
             taken[rows[~good]] = False
@@ -225,7 +224,7 @@ class LayoutFinder:
         """Where the fields stand in a line; None when it is no call line."""
         text = line.decode("ascii")
         found = self._search(text)
-        if found is None or not 0 < len(found["op_count"]) <= _MOST_DIGITS:
+        if found is None or not 0 < len(found["op_count"]) <= MOST_DIGITS:
             return None
         start, end = found.span()
         clocks = [Clock(*clock.span()) for clock in CLOCK.finditer(text) if not start <= clock.start() < end]
@@ -266,47 +265,6 @@ class LayoutFinder:
         self.fields.append(fields)
         salt = np.uint64(_OF_LAYOUT * (number + 1) % (1 << 64))
         return _Layout(number, _words(line), mask.view(np.uint64), keys.view(np.uint64), salt, len(fields.clocks))
-
-
-class _Places:
-    """Where the numbers stand that are read in every line, as arrays over the layouts."""
-
-    def __init__(self, fields: Sequence[Fields]) -> None:
-        self.layouts = len(fields)
-        self._op_count_at: Ints = np.array([one.op_count_at for one in fields], dtype=np.int64)
-        widths = np.array([one.op_count_width for one in fields], dtype=np.uint64)
-        self._missing_bits: Words = np.uint64(8) * (np.uint64(_MOST_DIGITS) - widths)
-        self._clock_counts: Ints = np.array([len(one.clocks) for one in fields], dtype=np.int64)
-        self._clock_at: Ints = np.full((MOST_CLOCKS, len(fields)), -1, dtype=np.int64)
-        self._fractions: Ints = np.zeros((MOST_CLOCKS, len(fields)), dtype=np.int64)
-        for layout, one in enumerate(fields):
-            for index, clock in enumerate(one.clocks):
-                self._clock_at[index, layout], self._fractions[index, layout] = clock.start, clock.fraction
-
-    def clocks(self, starts: Ints, layouts: npt.NDArray[np.uint16]) -> list[tuple[Ints, Ints]]:
-        """As `Found.clocks`, for lines that begin there."""
-        most = self._clock_counts[layouts].max() if len(layouts) else 0
-        found = []
-        for at, fractions in zip(self._clock_at[:most], self._fractions[:most], strict=True):
-            places = at[layouts]
-            found.append((np.where(places < 0, places, starts + places), fractions[layouts]))
-        return found
-
-    def op_counts(
-        self, data: Bytes, starts: Ints, layouts: npt.NDArray[np.uint16]
-    ) -> tuple[Words, npt.NDArray[np.bool_]]:
-        """The opCount of each of these lines, and whether it is one: lower-case hexadecimal digits, eight at once."""
-        every = np.ndarray((len(data) - _WORD,), dtype=f"V{_WORD}", buffer=data, strides=(1,))
-        # the first digit is the lowest byte; the digits move to the upper end, NULs below them count as 0
-        missing = self._missing_bits[layouts]
-        text = every[starts + self._op_count_at[layouts]].view(np.dtype("<u8")) << missing
-        digits = (text & _each(0x0F)) + (text >> np.uint64(6) & _each(0x01)) * np.uint64(9)
-        letters = (digits + _each(0x80 - 10)) >> np.uint64(7) & _each(0x01)
-        again = digits + (_each(0x30) << missing) + letters * np.uint64(ord("a") - ord("0") - 10)
-        good = (again == text) & (digits & _each(0xF0) == 0)
-        pairs = (digits << np.uint64(4) | digits >> np.uint64(8)) & np.uint64(0x00FF_00FF_00FF_00FF)
-        fours = (pairs << np.uint64(8) | pairs >> np.uint64(16)) & np.uint64(0x0000_FFFF_0000_FFFF)
-        return (fours << np.uint64(16) | fours >> np.uint64(32)) & np.uint64(0xFFFF_FFFF), good
 
 
 def _lines(data: Bytes, size: int) -> tuple[Ints, Ints, npt.NDArray[np.uint16]]:
@@ -358,8 +316,3 @@ def _sums(texts: Words) -> Words:
     texts ^= texts >> np.uint64(16)
     sums: Words = np.einsum("ij,j->i", texts, _FACTORS[: texts.shape[1]])
     return sums
-
-
-def _each(byte: int) -> np.uint64:
-    """A word of eight equal bytes."""
-    return np.uint64(byte * 0x0101_0101_0101_0101)
