@@ -10,7 +10,6 @@ import pytest
 from hangscope.align.job import Job
 from hangscope.align.timeline import COLUMNS, build_timeline
 from hangscope.api import load
-from hangscope.errors import UnknownNameError
 from nccl_logs import job_of, job_of_ranks, ranks
 from recorder_dumps import Dump, write
 
@@ -102,8 +101,7 @@ def test_ranks_groups_and_last_calls_can_be_chosen(tmp_path: Path) -> None:
     assert set(build_timeline(job, ranks=[1, 9])["rank"]) == {1}
     assert set(build_timeline(job, last=2)["seq"]) == {1, 2}
     pipeline = pipeline_job(tmp_path)
-    for name in ("1", "PIPELINE"):
-        assert set(build_timeline(pipeline, groups=[name])["op"]) == {"send", "recv"}
+    assert set(build_timeline(pipeline, groups=["1"])["op"]) == {"send", "recv"}
     assert set(build_timeline(pipeline, groups=["0"])["op"]) == {"all_reduce"}
     assert len(build_timeline(job, ranks=[])) == 0
 
@@ -113,15 +111,6 @@ def test_who_is_left_out_has_a_vote_all_the_same() -> None:
     for log in logs:
         log.call(count=5 if log.rank == 0 else 4)
     assert rows(build_timeline(job_of_ranks(logs), ranks=[0]), "rank", "agrees") == [(0, False)]
-
-
-def test_a_group_that_is_not_there_is_named_with_those_that_are(tmp_path: Path) -> None:
-    with pytest.raises(UnknownNameError, match="'dp'") as caught:
-        build_timeline(pipeline_job(tmp_path), groups=["dp"])
-    assert caught.value.advice == "Groups with calls: 0 (default_pg), 1 (PIPELINE)."
-    with pytest.raises(UnknownNameError) as caught:
-        build_timeline(job_of_ranks(ranks(2)), groups=["world"])
-    assert caught.value.advice == "Groups with calls: none."
 
 
 def test_long_jobs_come_in_pieces_that_fit_together(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -232,7 +232,10 @@ def test_the_timeline_follows_what_was_selected() -> None:
         set(job.timeline_table(ranks="0-1")["rank"]) == set(job.select(ranks="0-1").timeline_table()["rank"]) == {0, 1}
     )
     name = str(whole["group"].iloc[-1])
-    assert set(job.timeline_table(group=name)["group"]) == {name}
+    own = job.timeline_table(group=name)
+    assert set(own["group"]) == {name}
+    assert len(own) == (whole["group"] == name).sum()
+    assert own["seq"].tolist() == whole.loc[whole["group"] == name, "seq"].tolist()
     assert len(job.timeline_table(last=1)) < len(whole)
     moment = whole["started"].max()
     assert set(job.select(after=moment).timeline_table()["started"]) == {moment}

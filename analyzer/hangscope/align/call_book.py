@@ -156,7 +156,6 @@ class CallBook:
         groups: those with a call, the stuck ones first (as in `Job.stuck`), then by name.
         kinds, files, group_names: what the numbers of `RankCalls` and `RankTransfers` stand for; they grow while calls
             are read.
-        descriptions: name of every group with calls or transfers -> what the job calls it, or "".
         movers: ranks that sent or received, ascending.
         transfers: reads what they sent and received.
     """
@@ -164,7 +163,6 @@ class CallBook:
     source: str
     transfers: ReadTransfers
     groups: list[GroupBook] = field(default_factory=list)
-    descriptions: dict[str, str] = field(default_factory=dict)
     movers: tuple[int, ...] = ()
     kinds: list[CallKind] = field(default_factory=list)
     files: list[str] = field(default_factory=list)

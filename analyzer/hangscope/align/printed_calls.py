@@ -45,7 +45,6 @@ def open_printed(
         reader.add_transfers(group)
     book.movers = tuple(sorted(reader.lanes))
     book.sort(here)
-    book.descriptions = dict.fromkeys([*(group.name for group in book.groups), *book.group_names], "")
     return book
 
 

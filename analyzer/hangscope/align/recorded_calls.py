@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -72,18 +72,7 @@ def open_recorded(recordings: Recordings, shifts_s: Mapping[int, float]) -> Call
         )
     book.movers = tuple(rank for rank, track in tracks.items() if any(s.way for s in track.recording.shapes))
     book.sort(stuck)
-    names = [
-        *(group.name for group in book.groups),
-        *(name for rank in book.movers for name in _moved_in(tracks[rank])),
-    ]
-    book.descriptions = {name: members.descriptions.get(name, "") for name in dict.fromkeys(names)}
     return book
-
-
-def _moved_in(track: Track) -> Iterator[str]:
-    """Names of the groups in which a rank sent or received."""
-    recording = track.recording
-    return (recording.groups[shape.group].name for shape in recording.shapes if shape.way)
 
 
 @dataclass(frozen=True, slots=True)

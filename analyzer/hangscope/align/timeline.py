@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +11,6 @@ from hangscope.align.call_book import DONE, STARTED, CallBook, GroupBook, RankTr
 from hangscope.align.call_states import STATES, Window, read_window
 from hangscope.align.history import open_book
 from hangscope.align.job import Job
-from hangscope.errors import UnknownNameError
 from hangscope.model import CallState
 from hangscope.records import dataclass
 from hangscope.tables.schema import Column
@@ -65,24 +64,22 @@ def build_timeline(
     Args:
         job: the aligned job.
         ranks: only these.
-        groups: only these, by name or description.
+        groups: only these, by name.
         last: of each group only so many calls up to where it is stuck and some beyond; of the sends and receives of
             each rank the last so many.
-
-    Raises:
-        UnknownNameError: the job has no calls in a group of that name.
     """
     book = open_book(job)
-    wanted = _chosen({} if book is None else book.descriptions, groups)
     parts: list[_Rows] = []
     if book is not None:
         for group in book.groups:
-            if group.name in wanted:
+            if groups is None or group.name in groups:
                 parts.extend(_of_group(book, group, ranks, last))
         for rank in book.movers:
             if ranks is None or rank in ranks:
+                # the last ones of some groups may lie far behind the last ones of all
                 made = book.transfers(rank, last if groups is None else None)
-                parts.append(_of_transfers(made, rank, {book.group_number(name) for name in wanted}, last))
+                wanted = None if groups is None else {book.group_number(name) for name in groups}
+                parts.append(_of_transfers(made, rank, wanted, last))
     return _frame(job, book, parts)
 
 
@@ -105,17 +102,6 @@ class _Rows:
     agrees: Codes
     file: Codes
     line: Codes
-
-
-def _chosen(descriptions: Mapping[str, str], groups: Collection[str] | None) -> set[str]:
-    """Names of the groups that are wanted."""
-    if groups is None:
-        return set(descriptions)
-    for asked in groups:
-        if asked not in descriptions and asked not in descriptions.values():
-            there = ", ".join(f"{name} ({about})" if about else name for name, about in list(descriptions.items())[:20])
-            raise UnknownNameError(f"no call was made in a group {asked!r}", f"Groups with calls: {there or 'none'}.")
-    return {name for name, about in descriptions.items() if name in groups or (about and about in groups)}
 
 
 def _of_group(book: CallBook, group: GroupBook, ranks: Collection[int] | None, last: int | None) -> Iterator[_Rows]:
@@ -161,8 +147,8 @@ def _of_window(window: Window, group: int) -> _Rows:
     )
 
 
-def _of_transfers(made: RankTransfers, rank: int, groups: set[int], last: int | None) -> _Rows:
-    rows = np.flatnonzero(np.isin(made.group, sorted(groups)))
+def _of_transfers(made: RankTransfers, rank: int, groups: set[int] | None, last: int | None) -> _Rows:
+    rows = np.arange(len(made)) if groups is None else np.flatnonzero(np.isin(made.group, sorted(groups)))
     rows = rows if last is None else rows[max(len(rows) - last, 0) :]
     states = np.full(len(made), STATES.index(CallState.WAITING), dtype=np.int32)
     states[made.reached == STARTED] = STATES.index(CallState.STARTED)

@@ -104,6 +104,12 @@ class Selection(JobTables):
                 sets.append(frozenset(rank for rank, host in self._host_of.items() if host in hosts))
         return frozenset.intersection(*sets) if sets else None
 
+    def _group_names(self) -> frozenset[str] | None:
+        """The names of the groups that were selected; None when all are."""
+        patterns = [choice.groups for choice in self._choices if choice.groups is not None]
+        sets = [frozenset(self._members_of(one)["group"]) for one in patterns]
+        return frozenset.intersection(*sets) if sets else None
+
     def timeline_table(
         self, group: Names | None = None, ranks: Ranks | None = None, last: int | None = None
     ) -> pd.DataFrame:
@@ -119,7 +125,8 @@ class Selection(JobTables):
         """
         if group is not None or ranks is not None:
             return self.select(ranks=ranks, group=group).timeline_table(last=last)
-        return self._part(build_timeline(self._whole, ranks=self._ranks(), last=last), COLUMNS)
+        table = build_timeline(self._whole, ranks=self._ranks(), groups=self._group_names(), last=last)
+        return self._part(table, COLUMNS)
 
     def __repr__(self) -> str:
         words = "; ".join(filter(None, (choice.words() for choice in self._choices)))

@@ -123,12 +123,16 @@ class JobTables:
         return self._of_ranks(table, frozenset(rank for rank, host in self._host_of.items() if host in hosts))
 
     def _of_groups(self, table: pd.DataFrame, patterns: tuple[str, ...]) -> pd.Series[bool]:
-        members = self._members
-        names = named([*members["group"], *members["description"]], patterns)
-        about = members[members["group"].isin(names) | members["description"].isin(names)]
+        about = self._members_of(patterns)
         if "group" in table:
             return table["group"].isin(set(about["group"]))
         return self._of_ranks(table, frozenset(int(rank) for rank in about["rank"].dropna()))
+
+    def _members_of(self, patterns: tuple[str, ...]) -> pd.DataFrame:
+        """Those rows of `_members` whose groups are meant."""
+        members = self._members
+        names = named([*members["group"], *members["description"]], patterns)
+        return members[members["group"].isin(names) | members["description"].isin(names)]
 
     @cached_property
     def _host_of(self) -> dict[int, str]:
