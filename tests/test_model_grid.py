@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hangscope.model import RankState
-from hangscope.model.grid import lay_out, natural_order, put_alike_together
+from hangscope.model.grid import lay_out, put_alike_together
 from hangscope.model.states import STATES, in_severity_order, state_style
 from hangscope.report.rank_states import _STATE_OF_CAUSE
 from hangscope.report.stack_states import RANK_WORDS
@@ -91,17 +91,6 @@ def test_no_layout_loses_or_repeats_a_rank(ranks: list[tuple[int, str | None, st
     together = [rank for alike in put_alike_together(grid) for rank in alike.ranks]
     assert sorted(together) == sorted(laid)
     assert all(row.cells[-1] is not None and len(row.cells) <= grid.columns for row in grid.rows)
-
-
-@given(st.lists(st.text(max_size=40)))
-def test_any_names_have_an_order(names: list[str]) -> None:
-    assert sorted(sorted(names), key=natural_order) == sorted(sorted(names, reverse=True), key=natural_order)
-
-
-def test_numbers_in_names_are_counted() -> None:
-    assert sorted(["n10", "n2", "n1", "10.0.0.11", "10.0.0.9"], key=natural_order) == [
-        "n1", "n2", "n10", "10.0.0.9", "10.0.0.11",
-    ]  # fmt: skip
 
 
 def test_every_word_that_a_report_uses_is_in_the_table() -> None:

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 
 from hangscope.errors import InputError
 from hangscope.sources.container import ContainerError, Limits, decompressed
-from hangscope.sources.discover import STDIN_NAME, Input, discover, natural_key
+from hangscope.sources.discover import STDIN_NAME, Input, discover
 from hangscope.sources.sniff import Kind
 from hangscope.sources.streams import buffered
 
@@ -351,11 +351,6 @@ class TestArchives:
         monkeypatch.setattr(tarfile, "open", counting)
         assert [read(item) for item in inputs] == [LOG] * 20
         assert len(opened) == 1
-
-
-@given(st.lists(st.text(alphabet="ab0129-²", max_size=8)))
-def test_any_names_can_be_ordered(names: list[str]) -> None:
-    assert sorted(sorted(names, key=natural_key)) == sorted(names)
 
 
 def test_closed_standard_input_is_one_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import field
 from typing import TypeVar
@@ -11,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hangscope.align.collectives import Parting, StuckCall
+from hangscope.model.order import natural_order
 from hangscope.records import dataclass
 
 Ints = npt.NDArray[np.int64]
@@ -186,7 +186,7 @@ class CallBook:
     def sort(self, stuck: Mapping[str, StuckCall]) -> None:
         """Puts the groups into their order."""
         order = {name: place for place, name in enumerate(stuck)}
-        self.groups.sort(key=lambda group: (order.get(group.name, len(order)), natural(group.name)))
+        self.groups.sort(key=lambda group: (order.get(group.name, len(order)), natural_order(group.name)))
 
 
 def _numbered(value: _T, numbers: dict[_T, int], values: list[_T]) -> int:
@@ -214,9 +214,3 @@ def stuck_by_group(stuck: tuple[StuckCall, ...], source: str) -> dict[str, Stuck
         if call.source == source and call.parting is not Parting.P2P:
             found.setdefault(call.group, call)
     return found
-
-
-def natural(name: str) -> tuple[tuple[bool, int, str], ...]:
-    """Sorts names by the numbers in them: "group 9" before "group 10"."""
-    pieces = re.split(r"(\d{1,18})", name)
-    return tuple((not piece.isdecimal(), int(piece) if piece.isdecimal() else 0, piece) for piece in pieces)

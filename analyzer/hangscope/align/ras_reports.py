@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field
 
 from hangscope.model import Event
+from hangscope.model.order import natural_order
 from hangscope.parse.source import ParsedSource
 from hangscope.records import dataclass
 
@@ -97,7 +97,7 @@ def read_reports(sources: Iterable[ParsedSource]) -> list[Report]:
             piece = events[start:end]
             if any(event.kind in ("ras_comm", "ras_group") for event in piece):
                 reports.append(_report(piece))
-    reports.sort(key=lambda report: (report.time or 0.0, _natural(report.file)))
+    reports.sort(key=lambda report: (report.time or 0.0, natural_order(report.file)))
     return reports
 
 
@@ -139,10 +139,6 @@ def told_ranks(sources: Iterable[ParsedSource]) -> dict[int, int]:
             if isinstance(pid, int):
                 found.setdefault(pid, set()).add(rank)
     return {pid: next(iter(ranks)) for pid, ranks in found.items() if len(ranks) == 1}
-
-
-def _natural(name: str) -> list[tuple[str, int]]:
-    return [(text, int(number or 0)) for text, number in re.findall(r"(\D*)(\d{0,9})", name)]
 
 
 def _report(events: Sequence[Event]) -> Report:

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hangscope.align.call_book import DONE, STARTED, CallBook, GroupBook, RankTransfers, natural
+from hangscope.align.call_book import DONE, STARTED, CallBook, GroupBook, RankTransfers
 from hangscope.align.call_states import STATES, Window, read_window
 from hangscope.align.history import open_book
 from hangscope.align.job import Job
 from hangscope.model import CallState
+from hangscope.model.order import natural_order
 from hangscope.records import dataclass
 from hangscope.tables.schema import Column
 
@@ -176,7 +177,9 @@ def _frame(job: Job, book: CallBook | None, parts: Sequence[_Rows]) -> pd.DataFr
 
     def texts(codes: Numbers, names: Sequence[str]) -> pd.Categorical:
         """Codes of names, of which some may be equal, empty or used by nobody."""
-        known = sorted({names[code] for code in np.unique(codes[codes >= 0]).tolist() if names[code]}, key=natural)
+        known = sorted(
+            {names[code] for code in np.unique(codes[codes >= 0]).tolist() if names[code]}, key=natural_order
+        )
         places = {name: place for place, name in enumerate(known)}
         # of what is unknown the code is -1: the last entry of this array
         numbers = np.array([*(places.get(name, -1) for name in names), -1], dtype=np.int64)

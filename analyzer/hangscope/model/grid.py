@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 
 from hangscope.expressions import expression
+from hangscope.model.order import natural_order
 from hangscope.model.report import RankState
 from hangscope.model.states import state_style
 from hangscope.records import dataclass
@@ -12,7 +13,6 @@ from hangscope.records import dataclass
 WIDEST = 32
 """A row has no more cells than this; a host with more ranks has several rows."""
 
-_NUMBER = expression(r"(\d+)")
 _GPU = expression(r"\d{1,3}(?!\d)")
 
 
@@ -125,14 +125,6 @@ def put_alike_together(grid: RankGrid) -> tuple[AlikeRows, ...]:
     for row in grid.rows:
         alike.setdefault((row.host is None, *row.look), []).append(row)
     return tuple(AlikeRows(tuple(rows)) for rows in sorted(alike.values(), key=lambda rows: rows[0].severity))
-
-
-def natural_order(name: str) -> tuple[tuple[bool, int, str], ...]:
-    """Sorts as people count: node2 before node10."""
-    # int() reads at most some thousand digits, and a name may be anything
-    parts = (part for part in _NUMBER.split(name) if part)
-    key = tuple((True, int(part), part) if part.isdecimal() and len(part) < 19 else (False, 0, part) for part in parts)
-    return (*key, (False, 0, name))
 
 
 def _gpus(cells: Sequence[GridCell], widest: int) -> list[int] | None:

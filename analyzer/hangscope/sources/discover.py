@@ -5,7 +5,6 @@ from __future__ import annotations
 import glob
 import os
 import posixpath
-import re
 import stat
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from hangscope.errors import InputError
 from hangscope.model import SourceRecord
+from hangscope.model.order import natural_order
 from hangscope.records import dataclass
 from hangscope.sources.container import ContainerError, Limits
 from hangscope.sources.inputs import STDIN_PATH, Input
@@ -116,7 +116,7 @@ class _Finder:
             self._add_existing(path)
             return
         pattern = glob.has_magic(path)
-        matches = sorted(glob.glob(path, recursive=True), key=natural_key) if pattern else []  # noqa: PTH207 (keeps the path as typed)
+        matches = sorted(glob.glob(path, recursive=True), key=natural_order) if pattern else []  # noqa: PTH207 (keeps the path as typed)
         for match in matches:
             self._add_existing(match)
         if not matches:
@@ -127,8 +127,8 @@ class _Finder:
         from hangscope.sources.remote import each, find_remote, is_pattern  # noqa: PLC0415 (only for URLs)
 
         roots = find_remote(url)
-        for root in sorted(roots, key=lambda root: natural_key(root.shown)):
-            files = sorted(root.files, key=lambda file: natural_key(file.name))
+        for root in sorted(roots, key=lambda root: natural_order(root.shown)):
+            files = sorted(root.files, key=lambda file: natural_order(file.name))
             places = [_Place(root.shown, file.url, file.name) for file in files]
             self._make_distinct(places)
             heads = each(self._head_of, files, concurrent=root.concurrent)
@@ -190,8 +190,8 @@ class _Finder:
                     (self.saved if is_saved_job(entry.path) else pending).append(entry.path)
                 else:
                     (links if entry.is_symlink() else places).append(_Place(root, entry.path, name))
-        yield from sorted(places, key=lambda place: natural_key(place.name))
-        yield from sorted(links, key=lambda place: natural_key(place.name))
+        yield from sorted(places, key=lambda place: natural_order(place.name))
+        yield from sorted(links, key=lambda place: natural_order(place.name))
 
     def _add_file(self, place: _Place, mode: int) -> None:
         item = Input(place.name, place.path, 0, limits=self._limits)
@@ -273,11 +273,6 @@ class _Finder:
 
     def _fail(self, name: str, error: str, *, kind: str = "unreadable", size: int = 0) -> None:
         self.records.append(SourceRecord(file=name, kind=kind, lines=0, bytes=size, unrecognized=0, error=error))
-
-
-def natural_key(text: str) -> list[tuple[int, int, str]]:
-    """Sorts ``rank2`` before ``rank10``."""
-    return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.split(r"(\d+)", text) if part]
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:
