@@ -13,7 +13,7 @@ from benchmark import faults
 from benchmarks import logs, peers, plan
 from benchmarks.measure import Cost, best_of, measure
 from benchmarks.recorders import write_recorders
-from benchmarks.tables import CPU, WALL, Row, Table, ratio
+from benchmarks.tables import CPU, README, WALL, Row, Table, in_readme, ratio
 from score_fixtures import analyze
 
 SMALL = Table(
@@ -118,6 +118,14 @@ def test_a_table_that_was_written_by_hand_is_found_out(was: str, becomes: str, f
     found = SMALL.faults(text.replace(was, becomes))
     assert len(found) == 1
     assert re.search(fault, found[0].replace("1.49", "1.50").replace("1.51", "1.50"))
+
+
+def test_readme_has_the_tables_that_the_benchmark_writes() -> None:
+    text = README.read_text(encoding="utf-8")
+    assert faults(text) == []
+    block = in_readme(text)
+    assert all(table.title in block for table in plan.TABLES)
+    assert in_readme(text, block.partition("-->\n\n")[2].rpartition("\n\n<!--")[0]) == text
 
 
 def test_readme_without_its_block_is_told() -> None:
