@@ -83,12 +83,15 @@ def test_commands_take_turns_and_the_fastest_run_of_each_counts(tmp_path: Path) 
 
 
 def test_memory_is_that_of_all_processes_together() -> None:
-    child = "x = bytearray(60_000_000); import time; time.sleep(0.6)"
-    one = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', '{child}']).wait()"
-    two = f"import subprocess, sys; ps = [subprocess.Popen([sys.executable, '-c', '{child}']) for _ in '12']; "
-    two += "[p.wait() for p in ps]"
-    assert measure([sys.executable, "-c", one]).peak_bytes < 110_000_000
-    assert measure([sys.executable, "-c", two]).peak_bytes > 120_000_000
+    child = "x = bytearray(60_000_000); print(flush=True); input()"
+    start = f"subprocess.Popen([sys.executable, '-c', '{child}'], stdin=-1, stdout=-1)"
+    parent = (
+        f"import subprocess, sys, time; children = [{start} for _ in range(int(sys.argv[1]))]; "
+        "[child.stdout.readline() for child in children]; time.sleep(1); "
+        "[child.communicate(b'0') for child in children]"
+    )
+    assert measure([sys.executable, "-c", parent, "1"]).peak_bytes < 110_000_000
+    assert measure([sys.executable, "-c", parent, "2"]).peak_bytes > 120_000_000
 
 
 def test_a_command_that_fails_is_no_measurement() -> None:
