@@ -5,15 +5,19 @@ from __future__ import annotations
 import copy
 import inspect
 import json
+import os
 import pickle
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.figure import Figure
@@ -116,6 +120,15 @@ def test_calls_say_who_made_them(skipped: Job) -> None:
     }
 
 
+def test_files_whose_names_are_no_text_are_in_the_tables_too(tmp_path: Path) -> None:
+    name = tmp_path / os.fsdecode(b"rank\xff.log")
+    try:
+        shutil.copy(SKIPPED / "rank0.log", name)
+    except OSError:
+        pytest.skip("this file system refuses such names")
+    assert set(hs.load(tmp_path).calls["file"]) == {"rank\udcff.log"}
+
+
 def test_each_table_is_made_once(skipped: Job) -> None:
     assert skipped.events is skipped.events
 
@@ -131,7 +144,16 @@ def test_a_job_knows_its_ranks_hosts_groups_and_versions(skipped: Job) -> None:
 
 @pytest.mark.parametrize(
     ("wanted", "ranks"),
-    [(2, {2}), ([0, 3], {0, 3}), (range(2), {0, 1}), ("1-3", {1, 2, 3}), ("0-3:2", {0, 2}), ("0, 2-3", {0, 2, 3})],
+    [
+        (2, {2}),
+        (np.int64(2), {2}),
+        ([0, 3], {0, 3}),
+        (pd.Series([0, 3], dtype="Int64"), {0, 3}),
+        (range(2), {0, 1}),
+        ("1-3", {1, 2, 3}),
+        ("0-3:2", {0, 2}),
+        ("0, 2-3", {0, 2, 3}),
+    ],
 )
 def test_select_by_rank(skipped: Job, wanted: int | str | list[int], ranks: set[int]) -> None:
     part = skipped.select(ranks=wanted)
@@ -182,6 +204,7 @@ def test_select_by_time_leaves_out_what_has_none(timed: Job) -> None:
         lambda moment: moment.strftime("%Y-%m-%d %H:%M:%S.%f"),
         lambda moment: moment.strftime("%H:%M:%S.%f"),
         lambda moment: moment.tz_localize("UTC").timestamp(),
+        lambda moment: np.float64(moment.tz_localize("UTC").timestamp()),
         lambda moment: moment.to_pydatetime().replace(tzinfo=UTC),
         lambda moment: moment,
     ],
@@ -256,9 +279,18 @@ def test_what_the_job_does_not_have_is_told_with_what_it_has(skipped: Job, asked
 
 
 @pytest.mark.parametrize(
-    "asked", [{"ranks": "all"}, {"ranks": "3-1"}, {"ranks": ""}, {"after": "yesterday evening"}, {"before": "25:00:00"}]
+    "asked",
+    [
+        {"ranks": "all"},
+        {"ranks": "3-1"},
+        {"ranks": ""},
+        {"ranks": ["0-3"]},
+        {"ranks": [float("nan")]},
+        {"after": "yesterday evening"},
+        {"before": "25:00:00"},
+    ],
 )
-def test_what_makes_no_sense_is_an_error(timed: Job, asked: dict[str, str]) -> None:
+def test_what_makes_no_sense_is_an_error(timed: Job, asked: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
         timed.select(**asked)
 

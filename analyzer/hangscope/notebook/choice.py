@@ -6,6 +6,7 @@ import fnmatch
 from collections.abc import Iterable
 from datetime import datetime
 
+import numpy as np
 import pandas as pd
 
 from hangscope.errors import UsageError
@@ -57,16 +58,21 @@ def parse_ranks(given: Ranks) -> frozenset[int]:
     Raises:
         UsageError: the text is no list of ranks.
     """
-    if isinstance(given, int):
-        return frozenset({given})
+    wrong = UsageError(f"{given!r} is no list of ranks", "Write 5, [0, 1, 2], or as reports do: '0-3,8'.")
+    # what stands in a column is numpy's
+    if isinstance(given, int | np.integer):
+        return frozenset({int(given)})
     if not isinstance(given, str):
-        return frozenset(int(rank) for rank in given)
+        try:
+            return frozenset(int(rank) for rank in given)
+        except (ValueError, TypeError, OverflowError):
+            raise wrong from None
     found: set[int] = set()
     for part in given.replace(" ", "").split(","):
         span = _SPAN.fullmatch(part)
         first, last, step = (int(span[1]), int(span[2] or span[1]), int(span[3] or 1)) if span else (1, 0, 1)
         if last < first or not step or last > _MOST:
-            raise UsageError(f"{given!r} is no list of ranks", "Write 5, [0, 1, 2], or as reports do: '0-3,8'.")
+            raise wrong
         found.update(range(first, last + 1, step))
     return frozenset(found)
 
@@ -92,7 +98,7 @@ def parse_moment(given: Moment, day: pd.Timestamp | None) -> pd.Timestamp:
             raise UsageError(f"{wrong} of this job: none of its lines has one")
         given = f"{day.date()} {given.replace(',', '.')}"
     try:
-        moment = pd.Timestamp(given, unit="s") if isinstance(given, int | float) else pd.Timestamp(given)
+        moment = pd.Timestamp(given, unit="s") if isinstance(given, int | float | np.number) else pd.Timestamp(given)
     except (ValueError, TypeError, OverflowError):
         raise UsageError(wrong, "Write 2026-03-01T10:02:11, or 10:02:11 for the job's first day.") from None
     if pd.isna(moment):

@@ -66,9 +66,11 @@ def _series(column: Any, kind: str) -> Any:  # noqa: ANN401 (see Piece)
     import pandas as pd
 
     if isinstance(column, Coded):
+        # as in `schema.frame`; pandas' own text, besides, refuses names of files that are none
+        names = np.array(column.names, dtype=object)
         if kind == "category":
-            return pd.Categorical.from_codes(column.codes.tolist(), pd.Index(column.names))
-        return pd.Series(np.array(column.names, dtype=object)[column.codes], dtype="object")
+            return pd.Categorical.from_codes(column.codes.tolist(), pd.Index(names, dtype="object"))
+        return pd.Series(names[column.codes], dtype="object")
     if kind == "Int64":
         return pd.Series(pd.arrays.IntegerArray(np.asarray(column, dtype=np.int64), np.ma.getmaskarray(column).copy()))
     return np.asarray(column).astype(kind, copy=False)
