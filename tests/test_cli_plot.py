@@ -56,7 +56,7 @@ def test_all_pictures_go_into_a_folder_and_those_without_evidence_are_named(
         "timeline.png",
         "waits.png",
     ]
-    assert "no init: no init of a communicator is known to be unfinished" in capsys.readouterr().err
+    assert "left out init: no init of a communicator is known to be unfinished" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_all_pictures_go_into_a_folder_and_those_without_evidence_are_named(
         (["timeline"], "no logs are given"),
         (["pie", "LOGS"], "there is no picture 'pie'"),
         (["LOGS"], "there is no picture"),
-        (["timeline", "LOGS", "--output", "x.doc"], "tells no kind of picture"),
+        (["timeline", "LOGS", "--output", "x.doc"], "does not end like a picture"),
         (["timeline", "LOGS"], "nothing tells which calls the ranks made"),
     ],
 )

@@ -128,7 +128,8 @@ def test_requirements_that_are_none(text: str) -> None:
     ("text", "read"),
     [
         ("rank 1 ended. ranks 2,3 wait. It said: rank 4.", "Rank 1 ended. Ranks 2,3 wait. It said: rank 4."),
-        ("\nthe shell reports it", "\nThe shell reports it"),
+        ("\nthe shell reports it", "The shell reports it"),
+        ("one line.\nranks 2,3 wait\n", "one line. Ranks 2,3 wait"),
         ("node01 is gone", "node01 is gone"),
         ("NCCL_ALGO differs", "NCCL_ALGO differs"),
     ],

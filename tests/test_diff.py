@@ -20,7 +20,7 @@ from hangscope.facts.job_differences import compare_jobs
 from hangscope.model.difference import CallDifference, Called, CallsCompared, Change, Difference, JobDifference, JobSide
 from hangscope.notebook import Difference as ShownDifference
 from hangscope.report.difference_card import difference_card
-from hangscope.report.differences import to_plain
+from hangscope.report.differences import call_title, to_plain
 from hangscope.report.options import RenderOptions
 from hangscope.report.terminal.difference import render_difference
 from nccl_logs import Rank, job_of, job_of_ranks, ranks
@@ -254,6 +254,7 @@ def test_flight_recorders_are_compared_by_torch_s_numbers(tmp_path: Path) -> Non
     assert (found.source, parted.description, parted.seq, parted.equal_before) == ("recorder", "default_pg", 4, 3)
     assert [one.ranks for one in parted.bad] == [(0, 1, 3), (2,)]
     assert "reduce_scatter" in parted.bad[1].call
+    assert call_title(parted) == "call 4 of group 0 (default_pg, 4 ranks)"
 
 
 def test_what_a_ring_buffer_lost_is_not_compared(tmp_path: Path) -> None:

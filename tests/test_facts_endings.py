@@ -25,6 +25,14 @@ def test_every_rank_completed_and_calls_alike() -> None:
     assert (fact.kind, fact.fields["ranks_ready"]) == ("job_runs_well", 4)
 
 
+def test_ranks_of_two_communicators_of_all_count_once() -> None:
+    logs = ranks(4)
+    for log in logs:
+        log.init(comm=0x9000, comm_id=0x77).call().call(comm=0x9000)
+    (fact,) = endings.find(job_of_ranks(logs))
+    assert (fact.kind, fact.fields["ranks_ready"]) == ("job_runs_well", 4)
+
+
 def test_abort_is_no_good_end() -> None:
     assert "job_ended_well" not in kinds(job_of_ranks([log.end("Abort") for log in ranks(4)]))
 

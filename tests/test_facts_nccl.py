@@ -83,6 +83,18 @@ def test_the_shape_of_lines_tells_a_version_that_nobody_prints() -> None:
     assert (fact.fields["version"], fact.fields["expected"], fact.ranks) == ("2.23.4", "2.19.3", (2, 3))
 
 
+def test_another_version_on_one_of_two_ranks_of_a_host_is_the_rank_s() -> None:
+    lines = [said(rank, f"NCCL version 2.{21 if rank == 3 else 23}.4+cuda12.4", start(rank)) for rank in range(4)]
+    fact = only(list(versions.find(job_of("".join(lines)))), "nccl_version_differs")
+    assert (fact.fields["who"], fact.evidence[0].why) == ("rank 3", "NCCL 2.21.4")
+
+
+def test_another_version_on_all_ranks_of_a_host_is_the_host_s() -> None:
+    lines = [said(rank, f"NCCL version 2.{21 if rank > 3 else 23}.4+cuda12.4", start(rank, 6)) for rank in range(6)]
+    fact = only(list(versions.find(job_of("".join(lines)))), "nccl_version_differs")
+    assert (fact.fields["who"], fact.ranks) == ("node03", (4, 5))
+
+
 def test_one_version_in_all_shapes_is_one_version() -> None:
     lines = ["Bootstrap: Using eth0:10.0.0.1<0>", "NCCL version 2.27.7+cuda12.9", "Using network Socket"]
     text = "".join(said(rank, *lines, start(rank)) for rank in range(4))

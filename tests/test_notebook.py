@@ -99,6 +99,7 @@ def test_a_table_that_is_not_there_is_told_with_those_that_are(timed: Job) -> No
     with pytest.raises(UnknownNameError, match="no table 'call'") as error:
         timed.columns("call")
     assert "calls" in error.value.advice
+    assert error.value.__notes__ == [error.value.advice], "a traceback shows what to do, too"
 
 
 def test_times_are_those_that_were_printed(timed: Job) -> None:

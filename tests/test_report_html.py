@@ -125,6 +125,15 @@ def test_answer_story_and_proof_are_there_without_the_program(sample: object) ->
     assert all(printable(warning, keep="\n") in shown for warning in report.warnings)
 
 
+def test_a_long_story_is_folded_and_counted_on() -> None:
+    report = report_samples.out_of_memory()
+    step = report.story[0]
+    page = _Page(render_page(replace(report, story=tuple(replace(step, text=f"step {n}") for n in range(1, 31)))))
+    assert "18 later steps" in page.text()
+    starts = [attributes.get("start") for tag, attributes in page.tags if tag == "ol" and "start" in attributes]
+    assert "13" in starts
+
+
 @pytest.mark.parametrize("sample", SAMPLES.values(), ids=SAMPLES)
 def test_ids_are_unique_and_links_lead_somewhere(sample: object) -> None:
     assert callable(sample)

@@ -16,6 +16,9 @@ class HangscopeError(Exception):
     def __init__(self, message: str, advice: str = "") -> None:
         super().__init__(message)
         self.advice = advice
+        if advice:
+            # notebooks and scripts show the traceback, and what to do has to stand there, too
+            self.add_note(advice)
 
 
 class InputError(HangscopeError):

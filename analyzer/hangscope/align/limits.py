@@ -14,8 +14,8 @@ _YEAR_2001 = 978_307_200.0
 """Logs of GPU jobs are younger; an earlier time has the reference year of a stamp without one."""
 _A_DAY_S = 86_400.0
 _UNREAD = {
-    "json": "JSON documents of no kind that is known are not read",
-    "pickle": "pickles of no kind that is known are not read",
+    "json": "not read, as no kind of JSON that hangscope knows",
+    "pickle": "not read, as no kind of pickle that hangscope knows",
 }
 """Kinds of input that are recognized and not analyzed."""
 
@@ -54,7 +54,7 @@ def _silent_ranks(sources: Sequence[ParsedSource], identity: Identity) -> Iterat
         return
     missing = sorted(set(range(identity.world_size)) - set(identity.ranks))
     if missing:
-        yield f"no line is known to come from {_ranks(missing)} of {identity.world_size}"
+        yield f"nothing here is known to come from {_ranks(missing)} of {identity.world_size}"
 
 
 def _ranks(ranks: Sequence[int]) -> str:

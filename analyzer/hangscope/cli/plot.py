@@ -98,7 +98,7 @@ def _draw_all(report: Report, kinds: tuple[str, ...], folder: Path, *, dark: boo
         try:
             picture = load_plot(kind).draw(report, dark=dark)
         except MissingEvidenceError as error:
-            _say(f"no {kind}: {error}")
+            _say(f"left out {kind}: {error}")
             continue
         _say(f"wrote {picture.save(folder / f'{kind}.{_FORM}')}")
         drawn += 1

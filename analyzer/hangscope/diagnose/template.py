@@ -79,7 +79,9 @@ def headline(text: str) -> str:
 
 
 def sentences(text: str) -> str:
-    """A rendered explanation: a sentence that begins with a rank or with a witness begins with a capital."""
+    """A rendered explanation on one line: a sentence that begins with a rank or a witness begins with a capital."""
+    # the lines are those of the rule's file; whoever shows the text breaks it anew
+    text = " ".join(text.split("\n")).strip()
     # a placeholder of which nothing is known leaves the spaces around it
     return _SENTENCE_START.sub(lambda start: start[1] + start[2].upper(), _SPARE_SPACES.sub("", text).rstrip())
 

@@ -47,12 +47,17 @@ def find(job: Job) -> Iterator[Fact]:
     ended = [m for m in world if m.ended is not None and m.end_action != "Abort"]
     if len(ended) == len(world):
         evidence = tuple(_evidence(line, "the communicator ended in order") for m in ended[:4] if (line := m.ended))
-        yield _fact("job_ended_well", {"ended": len(ended), "size": size}, world, evidence)
+        yield _fact("job_ended_well", {"ended": _processes(ended), "size": size}, world, evidence)
     elif ended and (left := _left(world, ended, job.lost_tails)):
         yield _teardown(job, ended, left)
     elif all(m.complete is not None for m in world) and not (job.turned and len(job.calls)):
         evidence = tuple(_evidence(line, "init complete") for m in world[:4] if (line := m.complete))
-        yield _fact("job_runs_well", {"ranks_ready": len(world), "size": size}, world, evidence)
+        yield _fact("job_runs_well", {"ranks_ready": _processes(world), "size": size}, world, evidence)
+
+
+def _processes(members: list[Communicator]) -> int:
+    """How many processes they are of: one may be in several communicators of all ranks."""
+    return len({id(member.process) for member in members})
 
 
 def _left(world: list[Communicator], ended: list[Communicator], cut: frozenset[str]) -> list[Communicator]:

@@ -8,14 +8,14 @@ from hangscope.align.job import Job
 from hangscope.facts import FactKind
 from hangscope.facts.collect import evidence_of
 from hangscope.facts.comparisons import versions as compared
-from hangscope.facts.comparisons.differing import facts_of
+from hangscope.facts.comparisons.differing import facts_of, name_holders
 from hangscope.facts.majority import hosts_of, ranks_of
 from hangscope.facts.nccl_releases import release_groups
 from hangscope.model import Fact
 
 KINDS = {
     "nccl_version_differs": FactKind(
-        ("version", "expected"),
+        ("version", "expected", "who"),
         "Some processes run another NCCL version than the rest, by their version lines or by the shape of their lines.",
     ),
     "torch_version_differs": FactKind(
@@ -50,13 +50,15 @@ def _nccl(job: Job) -> Iterator[Fact]:
     for group in odd:
         own = group.releases
         lines = [
-            evidence_of(expected.releases.shown_by, f"NCCL {expected.releases.text()}"),
             evidence_of(own.shown_by, f"NCCL {own.text()}"),
+            evidence_of(expected.releases.shown_by, f"NCCL {expected.releases.text()}"),
             *(evidence_of(r.shown_by, f"NCCL {r.text()}") for r in group.shown_by[:_OTHERS] if r is not own),
         ]
         members = [job.processes[n] for n in group.members]
         rest = [job.processes[n] for n in expected.members]
-        fields = {"version": own.text(), "expected": expected.releases.text()}
+        apart = set(hosts_of(members)).isdisjoint(hosts_of(rest))
+        who = name_holders(() if apart and hosts_of(members) else ranks_of(members), hosts_of(members))
+        fields = {"version": own.text(), "expected": expected.releases.text(), "who": who}
         yield Fact(
             "nccl_version_differs",
             fields,

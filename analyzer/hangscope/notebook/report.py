@@ -139,5 +139,5 @@ def _format_of(target: Path) -> str:
             endings[ending] = name
     if target.suffix.lower() not in endings:
         known = ", ".join(sorted(endings))
-        raise UsageError(f"the ending of {target.name!r} tells no format", f"Known are {known}; or give format=.")
+        raise UsageError(f"the ending of {target.name!r} tells no format", f"Use one of {known}, or give format=.")
     return endings[target.suffix.lower()]

@@ -185,4 +185,4 @@ def check_ending(path: Path) -> None:
         UsageError: it does not.
     """
     if path.suffix.lower() not in _METADATA:
-        raise UsageError(f"the ending of {path.name!r} tells no kind of picture", f"Known are {', '.join(_METADATA)}.")
+        raise UsageError(f"{path.name!r} does not end like a picture", f"Use one of {', '.join(_METADATA)}.")

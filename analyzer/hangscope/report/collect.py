@@ -116,7 +116,11 @@ class _Collector:
             pod = pods[0] if len(pods) == 1 else "POD"
             command = f"kubectl logs --timestamps {pod} > {pod}.log"
         if not seen:
-            text = "No line says which rank wrote it: give the log of every rank, a file each."
+            text = (
+                "There are no logs among these files: add the log of every rank, a file each."
+                if self.job.ranks
+                else "No line says which rank wrote it: give the log of every rank, a file each."
+            )
             return self._step(Piece.LOGS, text, command)
         if not absent:
             return None

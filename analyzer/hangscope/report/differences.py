@@ -33,9 +33,9 @@ def call_title(difference: CallDifference) -> str:
     """``call 4 of world (4 ranks)``, and what the job calls the group."""
     about = [difference.description] if difference.description not in ("", difference.group) else []
     about += [count_words(difference.size, "rank")] if difference.size else []
-    return f"call {difference.seq} of {one_line(difference.group)}" + (
-        f" ({one_line(', '.join(about))})" if about else ""
-    )
+    # torch's own names are mere numbers
+    group = f"group {difference.group}" if difference.group.isdecimal() else difference.group
+    return f"call {difference.seq} of {one_line(group)}" + (f" ({one_line(', '.join(about))})" if about else "")
 
 
 def before_words(difference: CallDifference) -> str:

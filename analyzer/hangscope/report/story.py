@@ -111,7 +111,8 @@ def _is_about(rule: str, ranks: Sequence[int], finding: Finding) -> bool:
 
 
 def _stuck_step(call: StuckView) -> StoryStep:
-    text = f"{call.op} {call.seq} of group {call.group} does not complete"
+    about = f" ({call.description})" if call.description not in ("", call.group) else ""
+    text = f"{call.op} {call.seq} of group {call.group}{about} does not complete"
     if call.missing:
         text += f": {rank_words(call.missing, most=40)} never came"
     if call.differing:

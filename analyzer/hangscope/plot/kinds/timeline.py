@@ -128,7 +128,8 @@ def _is_parted(group: GroupHistory) -> bool:
 def _panel(group: GroupHistory, hosts: dict[int, str]) -> _Panel:
     rows = rows_of(group, hosts)
     ops = max(width_in(fitted(call.op, SMALL, _MOST_OP_IN, bold=True), SMALL, bold=True) for call in group.calls)
-    about = f"{group_words(group.group, group.description)}, {len(group.ranks):,} ranks"
+    size = f"{len(group.ranks):,} rank{'' if len(group.ranks) == 1 else 's'}"
+    about = f"{group_words(group.group, group.description)}, {size}"
     return _Panel(group, rows, f"{about}: {_found(group)}", ops + 0.1)
 
 

@@ -152,7 +152,8 @@ def _step_words(screen: Screen, step: StoryStep) -> Text:
 def _show_collective(screen: Screen, state: CollectiveState) -> None:
     size = f" of {count_words(state.group_size, 'rank')}" if state.group_size is not None else ""
     line = Text(f"{one_line(state.op)} {state.seq}", style="bold", overflow="fold")
-    line.append(f" in group {one_line(state.group)}{size}", style="not bold")
+    about = f" ({one_line(state.description)})" if state.description not in ("", state.group) else ""
+    line.append(f" in group {one_line(state.group)}{about}{size}", style="not bold")
     screen.show(line, indent=1)
     rows = [("arrived", "", state.arrived, ""), ("missing", state_style("missing").ansi, state.missing, "")]
     calls: dict[str, list[int]] = {}

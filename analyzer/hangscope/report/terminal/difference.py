@@ -69,8 +69,8 @@ def _show_sides(screen: Screen, difference: JobDifference) -> None:
 
 
 def _surprise(label: str, side: JobSide) -> str:
-    found = "no fault was found" if side.verdict.cause == NO_FAULT_FOUND else "there is a fault"
-    return f"Note: in the job given as the {label} one {found}; `hangscope analyze` says what it is about."
+    found = "shows no fault" if side.verdict.cause == NO_FAULT_FOUND else "has a fault"
+    return f"Note: the {label} job {found}; `hangscope analyze {one_line(side.name)}` tells more."
 
 
 def _show_calls(screen: Screen, difference: JobDifference) -> None:
@@ -126,7 +126,7 @@ def _show_differences(screen: Screen, difference: JobDifference) -> None:
     compared = len(difference.equal) + len(rows)
     screen.heading(f"What differs ({len(rows):,} of {compared:,} compared)")
     if not rows:
-        screen.prose("Nothing that both jobs tell of.", indent=1)
+        screen.prose("Nothing that shows in both jobs.", indent=1)
     most = len(rows) if screen.options.verbose else _ROWS
     if rows:
         _show_table(screen, rows[:most])
