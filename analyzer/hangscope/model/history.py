@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 from enum import StrEnum
+from types import MappingProxyType
 
 from hangscope.records import dataclass
 
@@ -29,6 +30,17 @@ class CallState(StrEnum):
     """The rank did not come so far: it waits in an earlier call of the group, or is missing in one."""
     UNKNOWN = ""
     """There is no evidence of the rank, or none that reaches back so far."""
+
+
+MADE = frozenset({CallState.DONE, CallState.STARTED, CallState.WAITING, CallState.DIFFERS})
+"""States of a rank that made the call."""
+OPEN = frozenset({CallState.STARTED, CallState.WAITING})
+"""States of a rank that made the call and is not known to be through with it."""
+PARTED = frozenset({CallState.MISSING, CallState.DIFFERS})
+"""States of a rank that the others wait for."""
+
+SOURCE_WORDS: Mapping[str, str] = MappingProxyType({"calls": "NCCL's call lines", "recorder": "flight recorders"})
+"""What the calls of a history, or of a comparison, are told by, by its `source`."""
 
 
 @dataclass(frozen=True, slots=True)

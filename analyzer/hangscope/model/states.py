@@ -71,6 +71,19 @@ def state_style(word: str) -> StateStyle:
     return STATES.get(word, STATES["unknown"])
 
 
+def ink_on(fill: str) -> str:
+    """Black or white, whichever is read better on a colour: both ``#rrggbb``."""
+    red, green, blue = (int(fill[at : at + 2], 16) / 255 for at in (1, 3, 5))
+    luminance = 0.2126 * _linear(red) + 0.7152 * _linear(green) + 0.0722 * _linear(blue)
+    # the contrast of WCAG to black is higher than that to white
+    return "#000000" if (luminance + 0.05) ** 2 > 0.05 * 1.05 else "#ffffff"
+
+
+def _linear(part: float) -> float:
+    """How much light a part of an sRGB colour stands for."""
+    return part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4
+
+
 def in_severity_order(words: Iterable[str]) -> list[str]:
     """Each word once, what is looked at first in front."""
     return sorted(set(words), key=lambda word: (state_style(word).severity, word))

@@ -79,9 +79,3 @@ DARK = Colors(
 def colors(*, dark: bool) -> Colors:
     """The colours of a light or a dark page."""
     return DARK if dark else LIGHT
-
-
-def ink_on(fill: str) -> str:
-    """Black or white, whichever is read better on a colour ``#rrggbb``."""
-    red, green, blue = (int(fill[at : at + 2], 16) / 255 for at in (1, 3, 5))
-    return "#000000" if 0.299 * red + 0.587 * green + 0.114 * blue > 0.5 else "#ffffff"

@@ -15,7 +15,8 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from hangscope.errors import UsageError
-from hangscope.plot.colors import Colors, colors, ink_on
+from hangscope.model.states import ink_on
+from hangscope.plot.colors import Colors, colors
 from hangscope.plot.labels import FONT, clean, wrapped
 from hangscope.plot.labels import width_in as text_width_in
 from hangscope.records import dataclass

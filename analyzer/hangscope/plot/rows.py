@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 
 from hangscope.model import CallState, GroupHistory
+from hangscope.model.history import PARTED
 from hangscope.ranges import rank_words
 from hangscope.records import dataclass
 
@@ -13,7 +14,6 @@ MOST_SINGLE = 16
 """So many ranks have a row each."""
 _MOST_ROWS = 20
 _MOST_NUMBERS = 26
-_WORST = (CallState.MISSING, CallState.DIFFERS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,4 +76,4 @@ def _many(ranks: Sequence[int]) -> str:
 
 
 def _row(label: str, ranks: tuple[int, ...], states: tuple[CallState, ...]) -> Row:
-    return Row(label, ranks, states, any(state in _WORST for state in states))
+    return Row(label, ranks, states, any(state in PARTED for state in states))

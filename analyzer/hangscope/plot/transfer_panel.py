@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from matplotlib.patches import Rectangle
 
-from hangscope.model import CallState, Report, Transfer
-from hangscope.plot.colors import ink_on
+from hangscope.model import Report, Transfer
+from hangscope.model.history import OPEN
+from hangscope.model.states import ink_on
 from hangscope.plot.findings import group_words, main_call
 from hangscope.plot.labels import FONT, fitted, width_in
 from hangscope.plot.picture import LABEL, MARGIN_IN, SMALL, Picture
@@ -17,7 +18,6 @@ _ROW_IN = 0.26
 _MOST_RANKS = 8
 _MOST_SHOWN = 18
 _CELL_IN = 0.5
-_WAITS = (CallState.WAITING, CallState.STARTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,13 +80,13 @@ def draw_transfer_panel(picture: Picture, panel: TransferPanel, left: float, top
             box = Rectangle(
                 (column + 0.03, line + 0.06), 0.94, 0.88, facecolor=fill, edgecolor=palette.ink, gid="transfer"
             )
-            box.set_linewidth(1.2 if one.state in _WAITS else 0.0)
+            box.set_linewidth(1.2 if one.state in OPEN else 0.0)
             axes.add_patch(box)
             words = ("\u2192" if one.op == "send" else "\u2190") + ("?" if one.peer is None else str(one.peer))
             if width_in(words, SMALL) < cell * 0.9:
                 axes.text(
                     column + 0.5, line + 0.5, words, ha="center", va="center", family=FONT, size=SMALL,
-                    color=ink_on(fill), weight="bold" if one.state in _WAITS else "normal", gid="transfer",
+                    color=ink_on(fill), weight="bold" if one.state in OPEN else "normal", gid="transfer",
                 )  # fmt: skip
     axes.set_xlim(0, longest)
     axes.set_ylim(len(panel.rows), 0)

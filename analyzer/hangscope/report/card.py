@@ -11,7 +11,7 @@ from html import escape
 
 from hangscope.model import Evidence, Report
 from hangscope.model.grid import AlikeRows, GridCell, lay_out, put_alike_together
-from hangscope.model.states import in_severity_order, state_style
+from hangscope.model.states import in_severity_order, ink_on, state_style
 from hangscope.report.answers import (
     FAULT,
     GOOD,
@@ -159,14 +159,8 @@ def _cell(cell: GridCell | None) -> str:
     about = f"rank {cell.state.rank}: {cell.state.state}" + (", at fault" if cell.at_fault else "")
     about += f", {cell.state.where}" if cell.state.where else ""
     glyph = f"<b>{style.glyph}</b>" if cell.at_fault else style.glyph
-    look = _CELL.format(fill=style.light, outline=outline, ink=_ink_on(style.light))
+    look = _CELL.format(fill=style.light, outline=outline, ink=ink_on(style.light))
     return f'<span title="{text(about)}" style="{look}">{glyph}</span>'
-
-
-def _ink_on(fill: str) -> str:
-    """Black or white, whichever is read better on a colour ``#rrggbb``."""
-    red, green, blue = (int(fill[at : at + 2], 16) for at in (1, 3, 5))
-    return "#000" if 0.299 * red + 0.587 * green + 0.114 * blue > 110 else "#fff"
 
 
 def _hosts(rows: AlikeRows) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 
 from hangscope.model import ComparedValue
 from hangscope.model.difference import CallDifference, Called, CallsCompared, Change, Difference, JobDifference, JobSide
+from hangscope.model.history import SOURCE_WORDS
 from hangscope.report.answers import confidence_words
 from hangscope.report.comparisons import who_has
 from hangscope.report.printable import one_line, printable
@@ -13,8 +14,6 @@ from hangscope.report.serialize import plain_finding, plain_job, plain_value
 from hangscope.report.spans import count_words, fold_hosts, fold_numbers, rank_words
 
 Plain = dict[str, Any]
-
-_SOURCES = {"calls": "NCCL's call lines", "recorder": "flight recorders"}
 
 
 def differ(difference: JobDifference) -> bool:
@@ -69,7 +68,7 @@ def calls_words(calls: CallsCompared) -> str:
         return (
             "The calls could not be compared: the jobs have neither NCCL's call lines nor flight recorders in common."
         )
-    compared = f"Compared by {_SOURCES.get(calls.source, calls.source)}: {count_words(calls.groups, 'group')}"
+    compared = f"Compared by {SOURCE_WORDS.get(calls.source, calls.source)}: {count_words(calls.groups, 'group')}"
     if calls.groups and not calls.differences:
         equal = f"{count_words(calls.equal, 'call')}, all equal as far as both jobs came"
         compared += f", {equal if calls.equal else 'of which both jobs show no call of the same number'}"

@@ -13,7 +13,7 @@ from matplotlib.ticker import MaxNLocator
 
 from hangscope.errors import MissingEvidenceError
 from hangscope.model import GroupCounts, History, Report
-from hangscope.plot.colors import ink_on
+from hangscope.model.states import ink_on
 from hangscope.plot.findings import group_words, headline
 from hangscope.plot.labels import FONT, fitted, width_in
 from hangscope.plot.picture import LABEL, MARGIN_IN, SMALL, Picture, title_height_in

@@ -12,8 +12,8 @@ from matplotlib.patches import Rectangle
 from hangscope.errors import MissingEvidenceError
 from hangscope.model import Report
 from hangscope.model.grid import GridCell, GridRow, lay_out
-from hangscope.model.states import in_severity_order, state_style
-from hangscope.plot.colors import colors, ink_on
+from hangscope.model.states import in_severity_order, ink_on, state_style
+from hangscope.plot.colors import colors
 from hangscope.plot.findings import headline
 from hangscope.plot.labels import FONT, clean, fitted, width_in
 from hangscope.plot.picture import MARGIN_IN, SMALL, Entry, Picture, legend_height_in, title_height_in

@@ -11,7 +11,9 @@ from matplotlib.patches import Rectangle
 
 from hangscope.errors import MissingEvidenceError
 from hangscope.model import CallState, GroupHistory, Report
-from hangscope.plot.colors import Colors, colors, ink_on
+from hangscope.model.history import PARTED, SOURCE_WORDS
+from hangscope.model.states import ink_on
+from hangscope.plot.colors import Colors, colors
 from hangscope.plot.findings import group_words, headline, main_call
 from hangscope.plot.labels import FONT, fitted, width_in
 from hangscope.plot.picture import LABEL, MARGIN_IN, SMALL, Entry, Picture, legend_height_in, title_height_in
@@ -30,7 +32,6 @@ _ROW_IN = 0.2
 _WIDEST_CELL_IN = 0.6
 _MOST_PANELS = 4
 _FEW_PANELS = 2
-_ODD = frozenset({CallState.MISSING, CallState.DIFFERS})
 _MOST_LABEL_IN = 3.0
 _MOST_OP_IN = 1.05
 _STATES = tuple(CallState)
@@ -45,7 +46,6 @@ _WORDS = {
     CallState.NOT_REACHED: "not reached",
     CallState.UNKNOWN: "no evidence",
 }
-_SOURCES = {"calls": "NCCL's call lines", "recorder": "flight recorders"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ def _chosen(report: Report, groups: Sequence[GroupHistory]) -> list[GroupHistory
 
 
 def _is_parted(group: GroupHistory) -> bool:
-    return any(not _ODD.isdisjoint(call.states) for call in group.calls if call.seq == group.stuck)
+    return any(not PARTED.isdisjoint(call.states) for call in group.calls if call.seq == group.stuck)
 
 
 def _panel(group: GroupHistory, hosts: dict[int, str]) -> _Panel:
@@ -241,4 +241,4 @@ def _note(report: Report, panels: int) -> str:
     rest = known - panels
     more = "" if rest < 1 else "1 more group is not shown. " if rest == 1 else f"{rest:,} more groups are not shown. "
     order = "Calls stand in their order, with their numbers below." if panels else "What is framed has not completed."
-    return f"{more}{order} By {_SOURCES.get(history.source, history.source)}."
+    return f"{more}{order} By {SOURCE_WORDS.get(history.source, history.source)}."

@@ -6,6 +6,7 @@ import json
 from typing import TextIO
 
 from hangscope.model import Report
+from hangscope.model.history import SOURCE_WORDS
 from hangscope.report.options import RenderOptions
 from hangscope.report.printable import printable
 from hangscope.report.times import iso_time
@@ -57,10 +58,7 @@ def _about(report: Report, axis: Axis) -> Event:
     }
     if report.history is None or not (report.history.groups or report.history.transfers):
         return {**about, "calls": "nothing tells of single calls: neither NCCL's call lines nor flight recorders"}
-    about["calls"] = {
-        "calls": "NCCL's call lines",
-        "recorder": "flight recorders",
-    }.get(report.history.source, report.history.source)
+    about["calls"] = SOURCE_WORDS.get(report.history.source, report.history.source)
     if axis.by_time:
         about["time 0 is"] = iso_time(axis.begin)
         about["slices"] = (

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from hangscope.model import CallHistory, CallState, GroupHistory, Report
+from hangscope.model import CallHistory, GroupHistory, Report
+from hangscope.model.history import MADE
 from hangscope.records import dataclass
-
-MADE = frozenset({CallState.DONE, CallState.STARTED, CallState.WAITING, CallState.DIFFERS})
-"""States of a rank that made the call."""
 
 _STEP_US = 1000.0
 """How long a call is where nothing tells its time."""

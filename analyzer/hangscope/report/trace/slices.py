@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterator
 
 from hangscope.model import CallHistory, CallState, GroupHistory, Report, Transfer
+from hangscope.model.history import OPEN
 from hangscope.report.printable import printable
 from hangscope.report.trace.axis import Axis, order_place
 from hangscope.report.trace.tracks import CALLS, STATE, TRANSFERS, Event, Tracks, short
@@ -19,7 +20,6 @@ _COLORS = {
     CallState.MISSING: "terrible",
 }
 """Names of chrome://tracing; other viewers choose their own."""
-_OPEN = frozenset({CallState.STARTED, CallState.WAITING})
 
 
 def draw_states(report: Report, tracks: Tracks, axis: Axis) -> Iterator[Event]:
@@ -65,7 +65,7 @@ def draw_calls(group: GroupHistory, tracks: Tracks, axis: Axis) -> Iterator[Even
                 continue
             later = itertools.islice(mine, row + 1, None)
             following = next((other for other in later if other is not None and other > start), axis.end)
-            is_open = state in _OPEN or call.seq == group.stuck
+            is_open = state in OPEN or call.seq == group.stuck
             if is_open and not waits:
                 waits, end = True, axis.end  # what is queued behind it lies inside
             else:
@@ -85,7 +85,7 @@ def draw_transfers(report: Report, tracks: Tracks, axis: Axis) -> Iterator[Event
             start = _transfer_start(made, at, axis)
             later = (_transfer_start(made, place, axis) for place in range(at + 1, len(made)))
             following = next((place for place in later if place > start), axis.end)
-            is_open = one.state in _OPEN
+            is_open = one.state in OPEN
             end = axis.end if is_open and not waits else following
             if not is_open and not waits and axis.by_time:
                 end = min(following, start + _SHORTEST_US)
