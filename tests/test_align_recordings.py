@@ -40,6 +40,16 @@ def pipeline(rank: int, count: int = 4, *, sends: int = 2) -> Dump:
     return dump
 
 
+def test_dumps_of_several_runs_are_told(tmp_path: Path) -> None:
+    for folder, ranks in (("old", range(4)), ("new", range(3))):
+        (tmp_path / folder).mkdir()
+        # what the runs called differs, or one would be a copy of the other
+        write(tmp_path / folder, [steps(rank, 4 if folder == "old" else 5) for rank in ranks])
+    (warning,) = [one for one in analyze(tmp_path).warnings if "several" in one]
+    assert warning.startswith("3 ranks left several flight-recorder dumps (new/, old/)")
+    assert not [one for one in analyze(tmp_path / "old").warnings if "several" in one]
+
+
 def told(report: Report) -> tuple[str, tuple[int, ...], str, int, str]:
     call = report.collectives[0]
     return report.verdict.cause, report.verdict.ranks, call.group, call.seq, call.where.split(":")[-1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from hangscope.align.identity import Identity
@@ -28,6 +29,7 @@ def limits(
     if failed:
         yield f"{_count(failed, 'input')} could not be read: {_names(failed)}"
     yield from _silent_ranks(sources, identity)
+    yield from _dumped_twice(sources)
     if lost:
         yield (
             f"{_count(list(lost), 'file')} may lack the last lines, up to 4095 bytes: "
@@ -55,6 +57,23 @@ def _silent_ranks(sources: Sequence[ParsedSource], identity: Identity) -> Iterat
     missing = sorted(set(range(identity.world_size)) - set(identity.ranks))
     if missing:
         yield f"nothing here is known to come from {_ranks(missing)} of {identity.world_size}"
+
+
+def _dumped_twice(sources: Sequence[ParsedSource]) -> Iterator[str]:
+    """Sets of dumps of several runs: a rank that left none in the last would get the one of an earlier run."""
+    folders: dict[tuple[int, str], set[str]] = defaultdict(set)
+    for source in sources:
+        for recording in source.recordings:
+            folder, _, base = source.record.file.rpartition("/")
+            if recording.rank is not None:
+                folders[recording.rank, base].add(f"{folder}/" if folder else source.record.file)
+    twice = {key: found for key, found in folders.items() if len(found) > 1}
+    if twice:
+        where = sorted(set().union(*twice.values()))
+        yield (
+            f"{_count(list({rank for rank, _ in twice}), 'rank')} left several flight-recorder dumps "
+            f"({_names(where)}), and the youngest of each is used: analyze each run alone if they are of several"
+        )
 
 
 def _ranks(ranks: Sequence[int]) -> str:
