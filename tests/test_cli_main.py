@@ -32,7 +32,7 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Install:
         module.__dict__["run"] = lambda _: action()
         monkeypatch.setitem(sys.modules, "hangscope.cli.try", module)
         monkeypatch.setattr(cli, "command_names", lambda: ("try",))
-        monkeypatch.setattr(cli, "_first_line", lambda _: "Try something.")
+        monkeypatch.setattr(cli, "first_line", lambda _: "Try something.")
         monkeypatch.delenv("HANGSCOPE_DEBUG", raising=False)
 
     return install_command

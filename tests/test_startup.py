@@ -26,7 +26,14 @@ HEAVY = {
     *("_hashlib", "asyncio", "bz2", "concurrent", "lzma", "multiprocessing", "shutil", "socket", "sqlite3", "ssl"),
     *("statistics", "subprocess", "tarfile", "tempfile", "unittest", "xml", "zipfile", "zstandard"),
 }
-LIGHT = {"hangscope", "hangscope.cli", "hangscope.cli._terminal", "hangscope.cli.main", "hangscope.errors"}
+LIGHT = {
+    "hangscope",
+    "hangscope.cli",
+    "hangscope.cli._about",
+    "hangscope.cli._terminal",
+    "hangscope.cli.main",
+    "hangscope.errors",
+}
 """All of hangscope that it takes to list the commands."""
 NOT_FOR_DUMPS = {
     "hangscope.diagnose.own_rules",

@@ -8,9 +8,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hangscope.cli._about import listed
+from hangscope.cli._arguments import add_rules_argument, positive
 from hangscope.cli._terminal import PAGE_WIDTH, terminal_width
 from hangscope.errors import UsageError
 from hangscope.records import dataclass
+from hangscope.report import formats
 from hangscope.report.formats import Format, format_names, history_wanted, load_format
 from hangscope.report.options import RenderOptions
 from hangscope.report.printable import one_line
@@ -43,16 +46,14 @@ def add_output_arguments(parser: argparse.ArgumentParser) -> None:
     add_page_arguments(parser)
 
 
+def formats_words() -> str:
+    """What each format is, for the end of a command's help."""
+    return listed("formats", formats.__file__, format_names())
+
+
 def add_page_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare those that every page has."""
-    parser.add_argument(
-        "--rules",
-        type=Path,
-        action="append",
-        default=[],
-        metavar="DIR",
-        help="folder of further rules; may be repeated",
-    )
+    add_rules_argument(parser)
     parser.add_argument("--width", type=positive, metavar="N", help="columns of the output (default: the terminal's)")
     parser.add_argument(
         "--color",
@@ -151,14 +152,3 @@ def _color_wanted(choice: str) -> bool:
         return choice == "always"
     # https://no-color.org: present and not empty
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-
-
-def positive(text: str) -> int:
-    """A number of the command line that counts something."""
-    try:
-        number = int(text)
-    except ValueError:
-        number = 0
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
-    return number

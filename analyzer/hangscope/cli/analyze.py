@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hangscope.cli._output import add_output_arguments, open_output, positive
+from hangscope.cli._arguments import add_jobs_argument
+from hangscope.cli._output import add_output_arguments, formats_words, open_output
 from hangscope.cli._reading import check_readable, log_to_stderr, progress_bar
 from hangscope.report.printable import one_line
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.epilog = (
-        "exit status: 0 when it ran, whatever it found; with --exit-code 1 when a fault was found; "
+        f"{formats_words()}. Exit status: 0 when it ran, whatever it found; with --exit-code 1 when a fault was found; "
         "2 when nothing could be analyzed or the usage was wrong"
     )
     parser.add_argument(
@@ -29,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "- is standard input; all ranks at once is best",
     )
     add_output_arguments(parser)
-    parser.add_argument("--jobs", type=positive, metavar="N", help="processes to read with (default: one a CPU core)")
+    add_jobs_argument(parser)
     parser.add_argument(
         "--scheduler",
         metavar="ADDRESS",

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hangscope.cli._output import add_output_arguments, open_output, positive
+from hangscope.cli._arguments import positive
+from hangscope.cli._output import add_output_arguments, formats_words, open_output
 from hangscope.report.printable import one_line
 
 if TYPE_CHECKING:
@@ -29,8 +30,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.description = _ABOUT
     parser.epilog = (
-        "exit status: 0 when it ran, whatever it found; with --exit-code 1 when a fault was found; 2 when there was "
-        "nothing to attach to or the usage was wrong. On several hosts: put the folders into one and analyze that."
+        f"{formats_words()}. Exit status: 0 when it ran, whatever it found; with --exit-code 1 when a fault was found; "
+        "2 when there was nothing to attach to or the usage was wrong. On several hosts: put the folders into one and "
+        "analyze that."
     )
     parser.add_argument(
         "-p",

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 
-from hangscope.cli._output import add_page_arguments, positive, render_options
+from hangscope.cli._arguments import add_jobs_argument
+from hangscope.cli._output import add_page_arguments, render_options
 from hangscope.cli._reading import check_readable, log_to_stderr, progress_bar
 
 
@@ -23,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     amount.add_argument("-q", "--quiet", action="store_true", help="one line (text)")
     amount.add_argument("-v", "--verbose", action="store_true", help="every difference and value (text)")
     add_page_arguments(parser)
-    parser.add_argument("--jobs", type=positive, metavar="N", help="processes to read with (default: one a CPU core)")
+    add_jobs_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:

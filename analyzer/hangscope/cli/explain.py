@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from hangscope.cli._arguments import add_rules_argument
 from hangscope.cli._terminal import terminal_width
 from hangscope.diagnose.pages import explain_text
 
@@ -11,9 +12,7 @@ from hangscope.diagnose.pages import explain_text
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments of ``hangscope explain``."""
     parser.add_argument("name", metavar="CAUSE_OR_RULE", help="id of a cause or of a rule, as a report names it")
-    parser.add_argument(
-        "--rules", metavar="DIR", action="append", default=[], help="folder with rules of your own (may be repeated)"
-    )
+    add_rules_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Protocol, cast
 
 import hangscope
+from hangscope.cli._about import first_line
 from hangscope.cli._terminal import terminal_width
 from hangscope.errors import HangscopeError, InputError
 
@@ -90,7 +91,7 @@ def build_parser(loaded: Collection[str] | None = None) -> argparse.ArgumentPars
     parser.add_argument("--version", action="version", version=f"hangscope {hangscope.__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", prog=parser.prog, required=True)
     for name in command_names():
-        about = _first_line(name)
+        about = first_line(Path(__file__).with_name(f"{name}.py"))
         child = commands.add_parser(
             name, help=about[:1].lower() + about[1:].rstrip("."), description=about, formatter_class=_formatter
         )
@@ -112,12 +113,6 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
 
 def _formatter(prog: str) -> argparse.HelpFormatter:
     return argparse.HelpFormatter(prog, width=terminal_width() - 2)
-
-
-def _first_line(name: str) -> str:
-    """First line of a command's docstring, read without running the module."""
-    with Path(__file__).with_name(f"{name}.py").open(encoding="utf-8") as source:
-        return source.readline().strip().strip('"') or name
 
 
 def _guarded(run: Callable[[], int]) -> int:

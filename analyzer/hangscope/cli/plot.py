@@ -1,4 +1,4 @@
-"""Draw pictures of a job: timeline, progress, skew, ranks, init, waits."""
+"""Draw pictures of a job: who is missing, who is behind or late, who waits for whom."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hangscope.cli._output import positive
+from hangscope.cli._about import listed
+from hangscope.cli._arguments import add_jobs_argument, add_rules_argument
 from hangscope.cli._reading import check_readable, log_to_stderr, progress_bar
 from hangscope.errors import MissingEvidenceError, UsageError
-from hangscope.plot import plot_names
+from hangscope.plot import kinds, plot_names
 
 if TYPE_CHECKING:
     from hangscope.model import Report
@@ -21,8 +22,7 @@ _FORM = "png"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.epilog = (
-        "pictures: timeline (what each rank called last), progress (who is behind in which group), skew (who arrives "
-        "late), ranks (where each rank is), init (how far each came in an init), waits (who waits for whom). "
+        f"{listed('pictures', kinds.__file__, plot_names())}. "
         "Exit status: 0 when it drew; 2 when the evidence for it is not there, or the usage was wrong"
     )
     parser.add_argument("kind", nargs="?", metavar="KIND", help=f"{', '.join(plot_names())}; left out with --all")
@@ -37,15 +37,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "hangscope-plots)",
     )
     parser.add_argument("--dark", action="store_true", help="for a dark page")
-    parser.add_argument("--jobs", type=positive, metavar="N", help="processes to read with (default: one a CPU core)")
-    parser.add_argument(
-        "--rules",
-        type=Path,
-        action="append",
-        default=[],
-        metavar="DIR",
-        help="folder with rules of your own (may be repeated)",
-    )
+    add_jobs_argument(parser)
+    add_rules_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:

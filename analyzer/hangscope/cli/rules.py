@@ -7,6 +7,7 @@ import dataclasses
 import json
 from collections.abc import Sequence
 
+from hangscope.cli._arguments import add_rules_argument
 from hangscope.diagnose.catalogue import families
 from hangscope.diagnose.reader import suggest
 from hangscope.diagnose.rule import Heading
@@ -18,9 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments of ``hangscope rules``."""
     parser.add_argument("--family", metavar="FAMILY", help="only the rules of one family (process, network, gpu, ...)")
     parser.add_argument("--json", action="store_true", help="print a JSON list")
-    parser.add_argument(
-        "--rules", metavar="DIR", action="append", default=[], help="folder with rules of your own (may be repeated)"
-    )
+    add_rules_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:
