@@ -69,9 +69,10 @@ def _dumped_twice(sources: Sequence[ParsedSource]) -> Iterator[str]:
                 folders[recording.rank, base].add(f"{folder}/" if folder else source.record.file)
     twice = {key: found for key, found in folders.items() if len(found) > 1}
     if twice:
-        where = sorted(set().union(*twice.values()))
+        where = sorted({folder for found in twice.values() for folder in found})
+        ranks = sorted({rank for rank, _ in twice})
         yield (
-            f"{_count(list({rank for rank, _ in twice}), 'rank')} left several flight-recorder dumps "
+            f"{_count([str(rank) for rank in ranks], 'rank')} left several flight-recorder dumps "
             f"({_names(where)}), and the youngest of each is used: analyze each run alone if they are of several"
         )
 

@@ -57,7 +57,8 @@ _OF_A_UNIT = expression(r"_(?:bytes|ms|s|pid|number|index)\Z")
 _NO_ANSWER = expression(r"\b(?:unknown|not (?:said|known|shown|named))\b|\?")
 # Behind these words, and before those, stands a name or a number and no description of it.
 _NOUN_BEFORE = expression(
-    r"\b(?:(?:node |local )?ranks?|groups?|GPUs?|ports?|pids?|S?Xid|(?<!others )call|switch error|Number|errno|tasks?)\s+\Z",
+    r"\b(?:(?:node |local )?ranks?|groups?|GPUs?|ports?|pids?|S?Xid|(?<!others )call|switch error|Number|errno|"
+    r"tasks?)\s+\Z",
     re.IGNORECASE,
 )
 _NOUN_BEHIND = expression(

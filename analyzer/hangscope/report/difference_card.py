@@ -77,7 +77,7 @@ def _properties(difference: JobDifference) -> list[str]:
         heads = "".join(map(head, ("", "", "good", "bad")))
         parts.append(table([heads, *map(_property, rows[:_ROWS])]))
     else:
-        parts.append("<div>Nothing that shows in both jobs.</div>")
+        parts.append("<div>Nothing, as far as both jobs show.</div>")
     if len(rows) > _ROWS:
         parts.append(f"<div>and {count_words(len(rows) - _ROWS, 'more difference')}</div>")
     moved = other_hosts(difference)

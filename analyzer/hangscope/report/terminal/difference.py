@@ -126,7 +126,7 @@ def _show_differences(screen: Screen, difference: JobDifference) -> None:
     compared = len(difference.equal) + len(rows)
     screen.heading(f"What differs ({len(rows):,} of {compared:,} compared)")
     if not rows:
-        screen.prose("Nothing that shows in both jobs.", indent=1)
+        screen.prose("Nothing, as far as both jobs show.", indent=1)
     most = len(rows) if screen.options.verbose else _ROWS
     if rows:
         _show_table(screen, rows[:most])
