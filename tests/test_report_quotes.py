@@ -33,3 +33,19 @@ def test_evidence_of_a_call_is_the_printed_line(tmp_path: Path) -> None:
         assert evidence.at.line is not None
         assert evidence.text == printed[evidence.at.line - 1]
         assert not evidence.rebuilt
+
+
+def test_a_file_that_was_written_anew_is_not_quoted(tmp_path: Path) -> None:
+    (tmp_path / "rank0.log").write_text(rank(0, 3))
+    (tmp_path / "rank1.log").write_text(rank(1, 2))
+    reading = api.read_job(tmp_path)
+    for file in tmp_path.iterdir():
+        file.write_text("a line more\n" + file.read_text())
+
+    report = api.report_on(reading)
+
+    assert report.verdict.cause == "collective-skipped"
+    missing = next(evidence for evidence in report.verdict.evidence if evidence.at.file == "rank1.log")
+    assert missing.rebuilt
+    assert "AllReduce: opCount 1 ... count 64" in missing.text
+    assert not missing.before

@@ -24,13 +24,19 @@ def lines_to_quote(report: Report) -> dict[str, set[int]]:
 
 
 def quote(report: Report, lines: Lines) -> Report:
-    """The report with these lines quoted; where a line is not among them, the rebuilt text stays."""
+    """The report with these lines quoted; where a line is not among them, or another by now, the rebuilt text stays."""
 
     def quoted(item: Evidence) -> Evidence:
         line = lines.get((item.at.file, item.at.line)) if item.rebuilt and item.at.line is not None else None
-        return item if line is None else replace(item, text=line.text, rebuilt=False)
+        # since it was read, the file may have been rotated or written anew
+        return item if line is None or _call(item) not in line.text else replace(item, text=line.text, rebuilt=False)
 
     return _with_evidence(report, quoted) if lines else report
+
+
+def _call(rebuilt: Evidence) -> str:
+    """What the line of a call has to say to be that call's: its operation and number; "" for other lines."""
+    return rebuilt.text.partition(" NCCL INFO ")[2].partition(" ... ")[0]
 
 
 def lines_to_surround(report: Report, lines: Lines) -> dict[str, list[Spot]]:
