@@ -6,19 +6,17 @@ line (a copy of a long list, say) is not seen here.
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
-from types import CodeType, FrameType
-from typing import TYPE_CHECKING
 
 import pytest
 
-from hangscope import api
+import hangscope
 from large_jobs import JOBS
-
-if TYPE_CHECKING:
-    from _typeshed import TraceFunction
 
 SMALL, LARGE = 16, 64
 AIR = 1.3
@@ -29,30 +27,14 @@ FEW = 100
 """Lines in the small job below which a function counts as having run so many: constant costs differ by a few."""
 
 
-def lines_run(logs: Path) -> Counter[str]:
-    """Lines that each function of hangscope runs in an analysis."""
-    counts: Counter[CodeType] = Counter()
-
-    def in_function(frame: FrameType, event: str, _: object) -> TraceFunction:
-        if event == "line":
-            counts[frame.f_code] += 1
-        return in_function
-
-    def anywhere(frame: FrameType, _: str, __: object) -> TraceFunction | None:
-        if "/hangscope/" in frame.f_code.co_filename:
-            return in_function
-        return None
-
-    before = sys.gettrace()
-    sys.settrace(anywhere)
-    try:
-        api.analyze(logs, jobs=1)
-    finally:
-        sys.settrace(before)
-    found: Counter[str] = Counter()
-    for code, count in counts.items():
-        found[f"{code.co_filename.rpartition('/hangscope/')[2]} {code.co_qualname}"] += count
-    return found
+def lines_run(*logs: Path) -> list[Counter[str]]:
+    """Lines that each function of hangscope runs in an analysis of each folder, counted by a process of its own."""
+    script = Path(__file__).with_name("line_counts.py")
+    path = os.pathsep.join([str(Path(hangscope.__file__).parent.parent), os.environ.get("PYTHONPATH", "")])
+    counted = subprocess.run(
+        [sys.executable, script, *logs], env=os.environ | {"PYTHONPATH": path}, stdout=subprocess.PIPE, check=True
+    )
+    return [Counter(counts) for counts in json.loads(counted.stdout)]
 
 
 def grown(small: Counter[str], large: Counter[str]) -> dict[str, str]:
@@ -68,10 +50,7 @@ def test_cost_of_a_rank_does_not_grow_with_the_ranks(evidence: str, tmp_path: Pa
     for ranks in (SMALL, LARGE):
         (tmp_path / str(ranks)).mkdir()
         JOBS[evidence](tmp_path / str(ranks), ranks)
-    # what is loaded, compiled or remembered once is not counted; grammars remember a text that comes a second time
-    for ranks in (SMALL, LARGE) * 2:
-        api.analyze(tmp_path / str(ranks), jobs=1)
-    small, large = lines_run(tmp_path / str(SMALL)), lines_run(tmp_path / str(LARGE))
+    small, large = lines_run(tmp_path / str(SMALL), tmp_path / str(LARGE))
     assert small.total() > 1000
     assert grown(small, large) == {}
     assert large.total() < AIR * LARGE / SMALL * small.total()
