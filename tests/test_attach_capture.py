@@ -508,8 +508,9 @@ def test_two_jobs_give_two_reports_as_text_and_none_as_json(
 def test_a_folder_that_is_not_empty_is_refused_before_anything_is_done(tmp_path: Path) -> None:
     (tmp_path / "bundle").mkdir()
     (tmp_path / "bundle" / "mine").touch()
-    with pytest.raises(InputError, match="is not an empty folder"):
+    with pytest.raises(InputError, match="is not an empty folder") as error:
         attach(os.getpid(), output=tmp_path / "bundle")
+    assert "--bundle" in error.value.advice, "the option of the command that it is given with"
     assert [path.name for path in (tmp_path / "bundle").iterdir()] == ["mine"]
 
 

@@ -254,6 +254,12 @@ def test_remedies_name_the_hosts_pids_and_ids_of_this_job(command: str, ready: s
     assert _commands(job, verdict) == [ready]
 
 
+def test_the_pid_that_only_a_title_tells_is_filled_in() -> None:
+    title = "Rank 9 sleeps uninterruptibly (pid 4242, state Dl)"
+    verdict = _finding("checkpoint-stall", 0.9, Remedy("Do.", "ps -p PID"), ranks=(9,), hosts=("node02",), title=title)
+    assert _commands(replace(_job(), stuck=()), verdict) == ["ssh node02 ps -p 4242"]
+
+
 @pytest.mark.parametrize(
     ("cause", "ready"), [("master-unreachable", "nc -vz node01 29500"), ("network-unreachable", "nc -vz HOST 29511")]
 )

@@ -17,7 +17,7 @@ _PAGE = 4096
 _OWNER_ONLY = 0o700
 _NO_FOLDER = 0o666
 
-_ELSEWHERE = "Name another folder with --output."
+_ELSEWHERE = "Name a folder that is new or empty: --bundle DIR."
 
 
 def host_name() -> str:

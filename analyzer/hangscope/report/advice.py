@@ -154,12 +154,14 @@ def _with_addresses(command: str, job: JobView, verdict: Finding) -> tuple[str, 
 def _process(job: JobView, verdict: Finding) -> tuple[str | None, str | None]:
     """The pid and the host of the process that the verdict is about; (None, None) when they are not known."""
     told = _TOLD_PID.search(verdict.title)
+    its_host = verdict.hosts[0] if len(verdict.hosts) == 1 else None
     # a finding about a child of a rank, or about a process of unknown rank, says in its title which one it means
     if told and not verdict.ranks:
-        return told[1], verdict.hosts[0] if len(verdict.hosts) == 1 else None
+        return told[1], its_host
     arrived = (rank for stuck in job.stuck for rank in stuck.arrived)
     for rank in (*suspects_of(job, verdict), *arrived):
         process = job.ranks.get(rank)
         if process is not None and process.pid is not None:
             return told[1] if told else str(process.pid), process.host
-    return None, None
+    # no line of the rank tells its pid, a table of processes did
+    return (told[1], its_host) if told else (None, None)

@@ -64,8 +64,14 @@ def _time(job: Job) -> list[str]:
     if not first or not last:
         return []
     (day, clock), (last_day, last_clock) = (split_time(iso_time(moment)) for moment in (min(first), max(last)))
-    end = last_clock if last_day == day else f"{day_words(last_day)} {last_clock}"
-    return [f"{day_words(day)} {clock} to {end}"]
+    end = last_clock if last_day == day else _moment(last_day, last_clock)
+    return [f"{_moment(day, clock)} to {end}"]
+
+
+def _moment(day: str, clock: str) -> str:
+    words = day_words(day)
+    # of a day without a year more is said than its number
+    return f"{words} {clock}" if words == day else f"{words}, {clock}"
 
 
 def _read(job: Job) -> str:
