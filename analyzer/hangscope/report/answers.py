@@ -6,6 +6,8 @@ from hangscope.diagnose.catalogue import INSUFFICIENT_EVIDENCE, NO_FAULT_FOUND
 from hangscope.model import Evidence, Finding, JobInfo, Report, Role, StackState, StoryStep
 from hangscope.report.printable import one_line
 from hangscope.report.spans import confidence_word, count_words, fold_hosts, rank_words
+from hangscope.report.story import says_nothing
+from hangscope.report.times import split_time
 from hangscope.sources.stamps import REFERENCE_YEAR
 
 FAULT, UNSURE, GOOD = "fault", "unsure", "good"
@@ -19,6 +21,11 @@ def tone(verdict: Finding) -> str:
     if verdict.cause == NO_FAULT_FOUND:
         return GOOD
     return UNSURE if verdict.cause == INSUFFICIENT_EVIDENCE or verdict.role is Role.SYMPTOM else FAULT
+
+
+def names_fault(finding: Finding) -> bool:
+    """Whether a finding says what is wrong: there is more to read on its cause."""
+    return finding.cause not in (NO_FAULT_FOUND, INSUFFICIENT_EVIDENCE)
 
 
 def headline(verdict: Finding) -> str:
@@ -98,8 +105,7 @@ def code_places(report: Report, finding: Finding) -> list[tuple[str, tuple[int, 
     for state in report.ranks:
         if state.where and state.rank in at_fault:
             places.setdefault(state.where, []).append(state.rank)
-    blames = finding.cause not in (NO_FAULT_FOUND, INSUFFICIENT_EVIDENCE)
-    if blames and not at_fault and finding.evidence:
+    if names_fault(finding) and not at_fault and finding.evidence:
         places.update(
             (stack.where, []) for stack in report.stacks if stack.where and _cites(finding.evidence[0], stack)
         )
@@ -112,6 +118,32 @@ def _cites(line: Evidence, stack: StackState) -> bool:
     if at.file != of.file or at.line is None or of.line is None or not 0 < at.line - of.line <= len(stack.frames):
         return False
     return any(frame.partition(" (")[0] in line.text for frame in stack.frames)
+
+
+def tells_of_ranks(report: Report) -> bool:
+    """Whether anything is known of where the ranks are."""
+    return any(state.state != "unknown" or state.host or state.where for state in report.ranks)
+
+
+def ranks_about(report: Report) -> str:
+    """``16 ranks, 2 hosts``."""
+    hosts = {state.host for state in report.ranks if state.host}
+    return count_words(len(report.ranks), "rank") + (f", {count_words(len(hosts), 'host')}" if hosts else "")
+
+
+def other_findings(report: Report) -> list[Finding]:
+    """What else was found, without what says nothing where the verdict says something."""
+    return [
+        finding
+        for finding in report.findings
+        if finding != report.verdict and (says_nothing(report.verdict) or not says_nothing(finding))
+    ]
+
+
+def story_day(report: Report) -> str:
+    """The day of the story in words; "" when it is not one."""
+    dates = {split_time(step.time)[0] for step in report.story if step.time}
+    return day_words(dates.pop()) if len(dates) == 1 else ""
 
 
 def story_who(step: StoryStep) -> str:

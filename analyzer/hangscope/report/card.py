@@ -19,7 +19,9 @@ from hangscope.report.answers import (
     headline,
     job_words,
     proof_word,
+    ranks_about,
     steps_title,
+    tells_of_ranks,
     tone,
     where_lines,
     who_lines,
@@ -117,7 +119,7 @@ def _steps(report: Report) -> str:
 
 def _grid(report: Report) -> str:
     """A row a host and a cell a rank; hosts that look alike share a row."""
-    if not any(state.state != "unknown" or state.host or state.where for state in report.ranks):
+    if not tells_of_ranks(report):
         return ""
     rows = put_alike_together(lay_out(report.ranks, report.verdict.ranks))
     made = table(
@@ -130,9 +132,7 @@ def _grid(report: Report) -> str:
         f"{state_style(word).glyph} {word}" for word in in_severity_order(state.state for state in report.ranks)
     )
     more = f"; {len(rows) - _ROWS} more rows are not shown" if len(rows) > _ROWS else ""
-    hosts = {state.host for state in report.ranks if state.host}
-    about = count_words(len(report.ranks), "rank") + (f", {count_words(len(hosts), 'host')}" if hosts else "")
-    return f"<b>Where the ranks are</b> ({about}; {text(legend)}{more}){made}"
+    return f"<b>Where the ranks are</b> ({ranks_about(report)}; {text(legend)}{more}){made}"
 
 
 def head(label: str) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from hangscope.align.job import Job
 from hangscope.report.answers import day_words
 from hangscope.report.card import BLUE, framed, rows_of
-from hangscope.report.spans import count_words, fold_hosts, fold_numbers, size_words
+from hangscope.report.source_words import read_words
+from hangscope.report.spans import count_words, fold_hosts, fold_numbers
 from hangscope.report.times import iso_time, split_time
 
 _WARNINGS = 5
@@ -75,9 +76,7 @@ def _moment(day: str, clock: str) -> str:
 
 
 def _read(job: Job) -> str:
-    files = count_words(len(job.sources), "file")
-    lines = count_words(sum(source.lines for source in job.sources), "line")
-    return f"{files}, {lines}, {size_words(sum(source.bytes for source in job.sources))}"
+    return read_words(job.sources)
 
 
 def _tables(job: Job) -> str:

@@ -17,9 +17,9 @@ from markupsafe import Markup
 
 from hangscope.model import Report
 from hangscope.model.states import STATES
-from hangscope.report import answers
+from hangscope.report import answers, source_words, standings
 from hangscope.report.comparisons import who_has
-from hangscope.report.html import standings, view
+from hangscope.report.html import view
 from hangscope.report.html.island import build_island
 from hangscope.report.printable import printable
 from hangscope.report.proof import place_words
@@ -65,6 +65,7 @@ def _environment() -> jinja2.Environment:
         "answers": answers,
         "count": count_words,
         "ranks_in_words": rank_words,
+        "source_words": source_words,
         "standings": standings,
         "view": view,
         "who_has": who_has,

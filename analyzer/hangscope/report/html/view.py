@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 
-from hangscope.diagnose.catalogue import INSUFFICIENT_EVIDENCE, NO_FAULT_FOUND
 from hangscope.expressions import expression
 from hangscope.model import (
     ComparedValue,
     Comparison,
-    Finding,
     Report,
-    SourceRecord,
     StackState,
     StoryStep,
 )
@@ -23,13 +20,13 @@ from hangscope.records import dataclass
 from hangscope.report import answers
 from hangscope.report.comparisons import differing, lone_lines, properties
 from hangscope.report.html.excerpts import Excerpt, Excerpts, QuotedLine, other_evidence
-from hangscope.report.html.standings import count_of_what, find_places, unequal_groups
 from hangscope.report.html.tree import fold_tree
 from hangscope.report.printable import one_line, shorten_middle
 from hangscope.report.proof import shorten_pointers
-from hangscope.report.spans import count_words, fold_hosts, size_words
+from hangscope.report.source_words import least_understood
+from hangscope.report.spans import count_words, fold_hosts
 from hangscope.report.stack_words import AT_REST, change_words, doing_words, members_words, own_frame
-from hangscope.report.story import says_nothing
+from hangscope.report.standings import count_of_what, find_places, unequal_groups
 from hangscope.report.times import duration_words, seconds_between, split_time
 
 Context = dict[str, object]
@@ -73,7 +70,7 @@ def describe(report: Report) -> Context:
     # in the order in which they stand on the page: who comes first shows the lines
     proof, further_proof = excerpts.prove(report.verdict.evidence)
     said = excerpts.show(report.verdict.also_said)
-    others = [(finding, excerpts.show(finding.evidence)) for finding in _others(report)]
+    others = [(finding, excerpts.show(finding.evidence)) for finding in answers.other_findings(report)]
     context: Context = {
         "title": one_line(report.verdict.title),
         "job_facts": _job_facts(report),
@@ -88,20 +85,20 @@ def describe(report: Report) -> Context:
         "counts_about": count_of_what(report),
         "some_where": any(state.where for state in report.ranks),
         "many_hosts": len(lay_out(report.ranks).rows) > _SIDE_BY_SIDE,
-        "ranks_about": _ranks_about(report),
+        "ranks_about": answers.ranks_about(report),
         "story": _story(report),
-        "story_day": _story_day(report),
-        "known_ranks": any(s.state != "unknown" or s.where or s.host for s in report.ranks),
+        "story_day": answers.story_day(report),
+        "known_ranks": answers.tells_of_ranks(report),
         "stacks": _stacks(report),
         "tree": fold_tree(report),
         "compared": properties(report.comparisons),
         "different": differing(report.comparisons),
         "equal": [c for c in properties(report.comparisons) if not c.differs],
         "lone_lines": lone_lines(report.comparisons),
-        "is_fault": report.verdict.cause not in (NO_FAULT_FOUND, INSUFFICIENT_EVIDENCE),
+        "is_fault": answers.names_fault(report.verdict),
         "read": [s for s in report.sources if s.error is None],
         "failed": [s for s in report.sources if s.error is not None],
-        "strange": _strange(report.sources),
+        "strange": least_understood(report.sources),
     }
     context["sections"] = [(name, words) for name, words, there in _sections(report, context) if there]
     return context
@@ -174,7 +171,7 @@ def _period(first: str, last: str | None) -> str:
 
 
 def _story(report: Report) -> list[Step]:
-    one_day = bool(_story_day(report))
+    one_day = bool(answers.story_day(report))
     return [
         Step(
             step,
@@ -184,25 +181,6 @@ def _story(report: Report) -> list[Step]:
         )
         for step in report.story
     ]
-
-
-def _story_day(report: Report) -> str:
-    """The day of the story when it is one."""
-    dates = {split_time(step.time)[0] for step in report.story if step.time}
-    return answers.day_words(next(iter(dates))) if len(dates) == 1 else ""
-
-
-def _others(report: Report) -> list[Finding]:
-    return [
-        finding
-        for finding in report.findings
-        if finding != report.verdict and (says_nothing(report.verdict) or not says_nothing(finding))
-    ]
-
-
-def _ranks_about(report: Report) -> str:
-    hosts = {state.host for state in report.ranks if state.host}
-    return count_words(len(report.ranks), "rank") + (f", {count_words(len(hosts), 'host')}" if hosts else "")
 
 
 def _stacks(report: Report) -> list[Stack]:
@@ -233,17 +211,6 @@ def _sections(report: Report, context: Context) -> Iterator[tuple[str, str, bool
     yield "findings", "Also found", bool(context["others"])
     yield "limits", "Limits", bool(report.warnings)
     yield "read", "Read", True
-
-
-def _strange(sources: Iterable[SourceRecord]) -> list[SourceRecord]:
-    """Inputs with lines of known programs that were not understood, most of them first."""
-    return sorted((s for s in sources if s.error is None and s.unrecognized), key=lambda s: (-s.unrecognized, s.file))
-
-
-def read_words(sources: Sequence[SourceRecord]) -> str:
-    """``1,024 files, 3,400,000 lines, 240.1 MB``."""
-    amount = f"{count_words(sum(s.lines for s in sources), 'line')}, {size_words(sum(s.bytes for s in sources))}"
-    return f"{count_words(len(sources), 'file')}, {amount}"
 
 
 def must_agree(comparison: Comparison) -> bool:

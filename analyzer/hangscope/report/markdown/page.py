@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from hangscope.diagnose.catalogue import INSUFFICIENT_EVIDENCE, NO_FAULT_FOUND
 from hangscope.model import Evidence, NextStep, Report
-from hangscope.report.answers import confidence_words, headline, proof_word, steps_title, where_lines, who_lines
+from hangscope.report.answers import (
+    confidence_words,
+    headline,
+    names_fault,
+    proof_word,
+    steps_title,
+    where_lines,
+    who_lines,
+)
 from hangscope.report.markdown.escape import block, code, prose
 from hangscope.report.options import RenderOptions
 from hangscope.report.printable import one_line, shorten_middle
 from hangscope.report.proof import at_first_sight, place_words, shorten_pointers
-from hangscope.report.terminal.comparisons import show_comparisons
-from hangscope.report.terminal.details import (
-    show_collectives,
-    show_other_findings,
-    show_sources,
-    show_story,
-    show_warnings,
-)
-from hangscope.report.terminal.proof import show_proof
-from hangscope.report.terminal.ranks import show_ranks
-from hangscope.report.terminal.said import show_said
+from hangscope.report.terminal.parts import PARTS
 from hangscope.report.terminal.screen import Screen
-from hangscope.report.terminal.stacks import show_stacks
-from hangscope.report.terminal.summary import show_further_steps
 
 _WIDTH = 100
 _LINE, _AROUND = 600, 160
@@ -33,19 +28,6 @@ _CUT = "\N{HORIZONTAL ELLIPSIS}"
 _STEPS_NOW = 3
 _MOST = 55_000
 """Characters of a page; an issue of GitHub takes 65,536."""
-_PARTS: tuple[Callable[[Screen, Report], None], ...] = (
-    show_ranks,
-    show_collectives,
-    show_stacks,
-    show_comparisons,
-    show_proof,
-    show_said,
-    show_story,
-    show_other_findings,
-    show_further_steps,
-    show_warnings,
-    show_sources,
-)
 
 
 def page(report: Report, options: RenderOptions) -> str:
@@ -140,7 +122,7 @@ class _Parts(Screen):
 def _folded(report: Report, options: RenderOptions) -> Sequence[tuple[str, str]]:
     """Titles and texts of what stands below the first screen."""
     screen = _Parts(RenderOptions(width=_WIDTH, verbose=options.verbose, encoding=options.encoding))
-    for show in _PARTS:
+    for show in PARTS:
         show(screen, report)
     screen.close()
     text = screen.written()
@@ -160,5 +142,5 @@ def _html(title: str) -> str:
 def _last_line(report: Report) -> str:
     said = f"hangscope {report.hangscope_version}"
     cause = report.verdict.cause
-    more = "" if cause in (NO_FAULT_FOUND, INSUFFICIENT_EVIDENCE) else f"; more: {code(f'hangscope explain {cause}')}"
+    more = f"; more: {code(f'hangscope explain {cause}')}" if names_fault(report.verdict) else ""
     return f"<sub>{said}{more}</sub>"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from rich.text import Text
 
-from hangscope.diagnose.catalogue import INSUFFICIENT_EVIDENCE, NO_FAULT_FOUND
 from hangscope.model import CollectiveState, Finding, Report, StoryStep
 from hangscope.model.states import state_style
-from hangscope.report.answers import day_words, job_words, part_words, story_who
+from hangscope.report.answers import job_words, names_fault, other_findings, part_words, story_day, story_who
 from hangscope.report.printable import one_line
 from hangscope.report.proof import place_words
-from hangscope.report.spans import confidence_word, count_words, fold_numbers, size_words
-from hangscope.report.story import says_nothing
+from hangscope.report.source_words import least_understood, lost_words, read_words
+from hangscope.report.spans import confidence_word, count_words, fold_numbers
+from hangscope.report.standings import stuck_rows
 from hangscope.report.terminal.proof import show_all_evidence
 from hangscope.report.terminal.screen import Screen, columns
 from hangscope.report.times import split_time
@@ -22,6 +22,7 @@ _STORY = 2
 """A story has so many steps at least."""
 _FINDINGS = 10
 _SOURCES = 6
+_ROW_STYLES = {"missing": state_style("missing").ansi, "differing": "bold red"}
 
 
 def show_collectives(screen: Screen, report: Report) -> None:
@@ -44,13 +45,12 @@ def show_story(screen: Screen, report: Report) -> None:
     if len(steps) < _STORY and not screen.options.verbose:
         return
     most = len(steps) if screen.options.verbose else _STEPS
-    dates = {split_time(step.time)[0] for step in steps if step.time}
-    one_day = len(dates) == 1
-    screen.heading("How it went" + (f", {day_words(next(iter(dates)))} (clock of the logs)" if one_day else ""))
+    day = story_day(report)
+    screen.heading("How it went" + (f", {day} (clock of the logs)" if day else ""))
     start = next((step.time for step in steps if step.time), None)
     table = columns(None, None) if start else columns(2, None, gap=1)
     for number, step in enumerate(steps[:most], 1):
-        clock = split_time(step.time)[1] if one_day else step.time
+        clock = split_time(step.time)[1] if day else step.time
         table.add_row(Text((clock or "-") if start else str(number)), _step_words(screen, step))
     screen.show(table, indent=1, width=screen.prose_width)
     _show_rest(screen, len(steps) - most, "later step")
@@ -58,13 +58,10 @@ def show_story(screen: Screen, report: Report) -> None:
 
 def show_other_findings(screen: Screen, report: Report) -> None:
     """Everything else that was found: a line each, or in full with `--verbose`."""
-    others = [
-        finding
-        for finding in report.findings
-        if finding != report.verdict
-        and (screen.options.verbose or says_nothing(report.verdict) or not says_nothing(finding))
-        and (screen.options.verbose or not _is_told(finding, report))
-    ]
+    if screen.options.verbose:
+        others = [finding for finding in report.findings if finding != report.verdict]
+    else:
+        others = [finding for finding in other_findings(report) if not _is_told(finding, report)]
     if not others:
         return
     screen.heading("Also found")
@@ -96,15 +93,13 @@ def show_sources(screen: Screen, report: Report) -> None:
     """What was read, what was not understood, what could not be read."""
     read = [source for source in report.sources if source.error is None]
     failed = [source for source in report.sources if source.error is not None]
-    strange = sorted((source for source in read if source.unrecognized), key=lambda s: (-s.unrecognized, s.file))
+    strange = least_understood(read)
     screen.heading("Read")
-    amount = f"{count_words(sum(s.lines for s in read), 'line')}, {size_words(sum(s.bytes for s in read))}"
-    screen.prose(f"{count_words(len(read), 'file')}, {amount}", indent=1)
+    screen.prose(read_words(read), indent=1)
     if words := job_words(report.job):
         screen.prose(words, indent=1)
     if strange:
-        total = sum(source.unrecognized for source in strange)
-        what = f"{count_words(total, 'line')} of known programs {'was' if total == 1 else 'were'} not understood"
+        what = lost_words(strange)
         if len(strange) == 1:
             screen.prose(f"{what}, in {one_line(strange[0].file)}", indent=1)
         else:
@@ -129,7 +124,7 @@ def show_last_line(screen: Screen, report: Report) -> None:
     line.append(one_line(verdict.title), style="not bold")
     line.append(f" ({verdict.cause}, {confidence_word(verdict.confidence)}).", style="not bold")
     screen.show(line)
-    if verdict.cause not in (NO_FAULT_FOUND, INSUFFICIENT_EVIDENCE):
+    if names_fault(verdict):
         screen.show(Text("More: ") + Text(f"hangscope explain {verdict.cause}", style="cyan"))
 
 
@@ -155,19 +150,10 @@ def _show_collective(screen: Screen, state: CollectiveState) -> None:
     about = f" ({one_line(state.description)})" if state.description not in ("", state.group) else ""
     line.append(f" in group {one_line(state.group)}{about}{size}", style="not bold")
     screen.show(line, indent=1)
-    rows = [("arrived", "", state.arrived, ""), ("missing", state_style("missing").ansi, state.missing, "")]
-    calls: dict[str, list[int]] = {}
-    for rank in sorted(state.differing):
-        calls.setdefault(one_line(state.differing[rank]), []).append(rank)
-    rows += [("differing", "bold red", tuple(ranks), f" called {call}") for call, ranks in calls.items()]
-    traced = len({*state.arrived, *state.missing, *state.differing})
     table = columns(9, None, None)
-    for label, style, members, what in rows:
-        if members:
-            amount = Text(f"{len(members):,}", justify="right")
-            table.add_row(Text(label, style=style), amount, Text(fold_numbers(members) + what, overflow="fold"))
-    if state.group_size is not None and traced < state.group_size:
-        table.add_row(Text("unknown"), Text(f"{state.group_size - traced:,}", justify="right"), Text("no line tells"))
+    for row in stuck_rows(state):
+        who = Text(" ".join(filter(None, (fold_numbers(row.ranks), row.what))), overflow="fold")
+        table.add_row(Text(row.word, style=_ROW_STYLES.get(row.word, "")), Text(f"{row.count:,}", justify="right"), who)
     screen.show(table, indent=3)
 
 

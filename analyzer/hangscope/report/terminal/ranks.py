@@ -10,6 +10,7 @@ from rich.text import Text
 from hangscope.model import RankState, Report
 from hangscope.model.grid import AlikeRows, GridCell, RankGrid, lay_out, put_alike_together
 from hangscope.model.states import state_style
+from hangscope.report.answers import ranks_about, tells_of_ranks
 from hangscope.report.printable import one_line
 from hangscope.report.spans import count_words, fold_hosts, rank_words
 from hangscope.report.terminal.screen import Screen, columns
@@ -27,11 +28,9 @@ _CELL = 3
 def show_ranks(screen: Screen, report: Report) -> None:
     """The part of the page that says where the ranks are."""
     states = sorted(report.ranks, key=lambda state: state.rank)
-    if not any(state.state != "unknown" or state.where or state.host for state in states):
+    if not tells_of_ranks(report):
         return
-    hosts = {state.host for state in states if state.host}
-    about = count_words(len(states), "rank") + (f", {count_words(len(hosts), 'host')}" if hosts else "")
-    screen.heading(f"Where the ranks are ({about})")
+    screen.heading(f"Where the ranks are ({ranks_about(report)})")
     at_fault = frozenset(report.verdict.ranks)
     if len(states) > _TABLE_UP_TO:
         # where all are alike, a grid has nothing to show

@@ -32,6 +32,7 @@ class StuckRow:
     word: str
     wrong: bool
     count: int
+    ranks: tuple[int, ...]
     numbers: str
     what: str
 
@@ -74,7 +75,7 @@ def stuck_rows(state: CollectiveState) -> list[StuckRow]:
     for rank in sorted(state.differing):
         calls[one_line(state.differing[rank])].append(rank)
     rows = [
-        StuckRow(word, word != "arrived", len(ranks), _numbers(ranks), what)
+        StuckRow(word, word != "arrived", len(ranks), ranks, _numbers(ranks), what)
         for word, ranks, what in (
             ("arrived", state.arrived, ""),
             ("missing", state.missing, ""),
@@ -83,7 +84,11 @@ def stuck_rows(state: CollectiveState) -> list[StuckRow]:
         if ranks
     ]
     left = (state.group_size or 0) - len(members(state))
-    return [*rows, StuckRow("unknown", wrong=False, count=left, numbers="", what="no line tells")] if left > 0 else rows
+    return (
+        [*rows, StuckRow("unknown", wrong=False, count=left, ranks=(), numbers="", what="no line tells")]
+        if left > 0
+        else rows
+    )
 
 
 def unequal_groups(report: Report) -> list[CountedGroup]:
