@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hangscope.align.collectives import Parting, StuckCall
-from hangscope.model.order import natural_order
+from hangscope.model.names import natural_order
 from hangscope.records import dataclass
 
 Ints = npt.NDArray[np.int64]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field
 
 from hangscope.model import Event
-from hangscope.model.order import natural_order
+from hangscope.model.names import natural_order
 from hangscope.parse.source import ParsedSource
 from hangscope.records import dataclass
 

@@ -12,7 +12,7 @@ from hangscope.align.call_states import STATES, Window, read_window
 from hangscope.align.history import open_book
 from hangscope.align.job import Job
 from hangscope.model import CallState
-from hangscope.model.order import natural_order
+from hangscope.model.names import natural_order
 from hangscope.records import dataclass
 from hangscope.tables.schema import Column
 

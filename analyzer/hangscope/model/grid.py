@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 
 from hangscope.expressions import expression
-from hangscope.model.order import natural_order
+from hangscope.model.names import natural_order
 from hangscope.model.report import RankState
 from hangscope.model.states import state_style
 from hangscope.records import dataclass

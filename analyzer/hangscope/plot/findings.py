@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hangscope.model import CollectiveState, Report
+from hangscope.model.names import group_title
 from hangscope.ranges import rank_words
 
 GROUP_ORDER = "group-order-deadlock"
@@ -66,8 +67,7 @@ def group_of(stuck: CollectiveState) -> str:
 
 def group_words(name: str, description: str) -> str:
     """A group in words; torch's own names are mere numbers."""
-    words = f"group {name}" if name.isdecimal() else name
-    return f"{words} ({description})" if description else words
+    return group_title(f"group {name}" if name.isdecimal() else name, description)
 
 
 def _words(ranks: list[int] | tuple[int, ...]) -> str:

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from hangscope.model import CollectiveState, GroupCounts, Report
+from hangscope.model.names import group_title
 from hangscope.model.states import state_style
 from hangscope.records import dataclass
 from hangscope.report.printable import one_line
@@ -117,9 +118,8 @@ def _counted(group: GroupCounts) -> CountedGroup:
     rows = [CountRow(f"{last:,}", last < known[-1], tuple(of_last[last]), _numbers(of_last[last])) for last in known]
     if lost := of_last.get(None):
         rows.append(CountRow("not known", behind=False, ranks=tuple(lost), numbers=_numbers(lost)))
-    about = f" ({group.description})" if group.description and group.description != group.group else ""
     size = f" of {count_words(group.size, 'rank')}" if group.size is not None else ""
-    return CountedGroup(f"{group.group}{about}{size}", tuple(rows))
+    return CountedGroup(f"{group_title(group.group, group.description)}{size}", tuple(rows))
 
 
 def _numbers(ranks: Iterable[int]) -> str:

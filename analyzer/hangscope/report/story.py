@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from hangscope.diagnose.catalogue import INSUFFICIENT_EVIDENCE, NO_FAULT_FOUND
 from hangscope.model import Finding, Role, StoryStep
+from hangscope.model.names import group_title
 from hangscope.report.inputs import DiagnosisView, JobView, StuckView
 from hangscope.report.launcher_ends import tell_of_launcher
 from hangscope.report.spans import MEDIUM, count_words, rank_words
@@ -111,8 +112,7 @@ def _is_about(rule: str, ranks: Sequence[int], finding: Finding) -> bool:
 
 
 def _stuck_step(call: StuckView) -> StoryStep:
-    about = f" ({call.description})" if call.description not in ("", call.group) else ""
-    text = f"{call.op} {call.seq} of group {call.group}{about} does not complete"
+    text = f"{call.op} {call.seq} of group {group_title(call.group, call.description)} does not complete"
     if call.missing:
         text += f": {rank_words(call.missing, most=40)} never came"
     if call.differing:

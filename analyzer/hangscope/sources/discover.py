@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from hangscope.errors import InputError
 from hangscope.model import SourceRecord
-from hangscope.model.order import natural_order
+from hangscope.model.names import natural_order
 from hangscope.records import dataclass
 from hangscope.sources.container import ContainerError, Limits
 from hangscope.sources.inputs import STDIN_PATH, Input

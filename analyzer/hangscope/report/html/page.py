@@ -16,6 +16,7 @@ import jinja2
 from markupsafe import Markup
 
 from hangscope.model import Report
+from hangscope.model.names import group_title
 from hangscope.model.states import STATES
 from hangscope.report import answers, source_words, standings
 from hangscope.report.comparisons import who_has
@@ -64,6 +65,7 @@ def _environment() -> jinja2.Environment:
     environment.globals |= {
         "answers": answers,
         "count": count_words,
+        "group_title": group_title,
         "ranks_in_words": rank_words,
         "source_words": source_words,
         "standings": standings,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from rich.text import Text
 
 from hangscope.model import CollectiveState, Finding, Report, StoryStep
+from hangscope.model.names import group_title
 from hangscope.model.states import state_style
 from hangscope.report.answers import job_words, names_fault, other_findings, part_words, story_day, story_who
 from hangscope.report.printable import one_line
@@ -147,8 +148,7 @@ def _step_words(screen: Screen, step: StoryStep) -> Text:
 def _show_collective(screen: Screen, state: CollectiveState) -> None:
     size = f" of {count_words(state.group_size, 'rank')}" if state.group_size is not None else ""
     line = Text(f"{one_line(state.op)} {state.seq}", style="bold", overflow="fold")
-    about = f" ({one_line(state.description)})" if state.description not in ("", state.group) else ""
-    line.append(f" in group {one_line(state.group)}{about}{size}", style="not bold")
+    line.append(f" in group {one_line(group_title(state.group, state.description))}{size}", style="not bold")
     screen.show(line, indent=1)
     table = columns(9, None, None)
     for row in stuck_rows(state):

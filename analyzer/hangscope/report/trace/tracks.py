@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from hangscope.model import RankState, Report
+from hangscope.model.names import group_title
 from hangscope.report.printable import one_line, shorten_middle
 
 Event = dict[str, Any]
@@ -35,7 +36,7 @@ class Tracks:
         for rank in sorted(self.states):
             self._add(rank, STATE, "", "where it is")
         for group in history.groups if history is not None else ():
-            about = f"{group.group} ({group.description})" if group.description else group.group
+            about = group_title(group.group, group.description)
             for rank in group.ranks:
                 self._add(rank, CALLS, group.group, about)
         for one in history.transfers if history is not None else ():

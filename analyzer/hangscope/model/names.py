@@ -1,4 +1,4 @@
-"""Sorts names as people count."""
+"""Names as people take them: in which order they stand, and a group by what the job calls it, too."""
 
 from __future__ import annotations
 
@@ -16,3 +16,8 @@ def natural_order(name: str) -> tuple[tuple[bool, int, str], ...]:
         (False, int(part), "") if part.isdecimal() and len(part) <= _MOST_DIGITS else (True, 0, part) for part in parts
     )
     return (*key, (True, 0, name))
+
+
+def group_title(name: str, description: str) -> str:
+    """``5 (DATA_PARALLEL_GROUP)``, ``world``: the name of a group alone is often a mere number."""
+    return name if description in ("", name) else f"{name} ({description})"

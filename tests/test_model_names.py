@@ -1,11 +1,11 @@
-"""Names in the order in which people count."""
+"""Names in the order in which people count, and groups as people know them."""
 
 from __future__ import annotations
 
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from hangscope.model.order import natural_order
+from hangscope.model.names import group_title, natural_order
 
 
 @given(st.lists(st.text(max_size=40)))
@@ -20,3 +20,8 @@ def test_numbers_in_names_are_counted() -> None:
     assert sorted(names, key=natural_order) == [
         "10.0.0.9", "10.0.0.11", "group 9", "group 10", "n1", "n2", "n10", "rank2.log", "rank10.log",
     ]  # fmt: skip
+
+
+def test_groups_are_told_with_what_the_job_calls_them() -> None:
+    assert group_title("5", "DATA_PARALLEL_GROUP") == "5 (DATA_PARALLEL_GROUP)"
+    assert group_title("world", "") == group_title("world", "world") == "world"
