@@ -66,7 +66,12 @@ def test_second_run_gets_the_same_catalogue(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "damage", [b"", b"null", b"[]", b"{}", b"\xff\xfe", b'{"key": 1}', b'{"key": KEY, "kept": [1]}', b'{"key": KEY}']
+    "damage",
+    [
+        *(b"", b"null", b"[]", b"{}", b"\xff\xfe", b'{"key": 1}', b'{"key": KEY, "kept": [1]}', b'{"key": KEY}'),
+        b"[" * 100_000,
+    ],
+    ids=lambda damage: damage[:12].decode("latin-1"),
 )
 def test_what_is_damaged_is_made_anew(damage: bytes, folder: Path) -> None:
     _load()
@@ -131,6 +136,29 @@ def test_what_another_user_keeps_is_not_read() -> None:
     with mock.patch("os.geteuid", return_value=os.geteuid() + 1):
         assert _load()[1]
     assert not _load()[1]
+
+
+def test_links_and_pipes_in_the_folder_lead_nowhere(folder: Path, tmp_path: Path) -> None:
+    _load()
+    kept = next(folder.iterdir())
+    content = kept.read_bytes()
+    precious = tmp_path / "precious"
+    precious.write_text("mine")
+
+    kept.unlink()
+    (folder / f"{kept.name}.{os.getpid()}").symlink_to(precious)
+    assert _load()[1]
+    assert precious.read_text() == "mine"
+
+    os.mkfifo(kept)
+    assert _load()[1]
+    assert kept.read_bytes() == content
+
+    kept.rename(tmp_path / "elsewhere")
+    kept.symlink_to(tmp_path / "elsewhere")
+    assert _load()[1]
+    assert not kept.is_symlink()
+    assert kept.stat().st_mode & 0o777 == 0o600
 
 
 def test_nothing_is_kept_where_nothing_can_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

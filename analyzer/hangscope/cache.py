@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import stat
 import sys
 import zlib
 from collections.abc import Callable, Sequence
@@ -55,10 +56,9 @@ def kept(
     """
     path = _path(name)
     key = [sys.version, *made_of]
-    with contextlib.suppress(OSError, LookupError, TypeError, ValueError):
-        # under sudo the cache folder may be another's
-        if path is not None and path.stat().st_uid == os.geteuid():
-            content = json.loads(path.read_bytes())
+    with contextlib.suppress(OSError, LookupError, TypeError, ValueError, RecursionError):
+        if path is not None and (text := _own(path)) is not None:
+            content = json.loads(text)
             if content["key"] == key:
                 return unpack(content["kept"])
     made = make()
@@ -71,12 +71,26 @@ def _stamp(path: str, status: os.stat_result) -> Stamp:
     return [path, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
 
 
+def _own(path: Path) -> bytes | None:
+    """A file's content; None when it is not the user's own: under sudo the cache folder may be another's.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    # a pipe that somebody put there must not block, and what is looked at must be what is read
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+        status = os.fstat(file.fileno())
+        return file.read() if stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() else None
+
+
 def _write(path: Path, content: object) -> None:
     # written aside and moved: another process reads the old file or the new one, never half of it
     aside = path.with_name(f"{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        aside.write_text(json.dumps(content), encoding="utf-8")
+        # never through a link, which may lead anywhere
+        with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+            file.write(json.dumps(content))
         aside.replace(path)
     except OSError:
         with contextlib.suppress(OSError):
