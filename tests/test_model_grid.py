@@ -51,6 +51,12 @@ def test_hosts_with_unequal_numbers_of_ranks_each_have_their_own_row() -> None:
     assert [row.host for row in grid.rows] == ["a", "a", "a", "b"]
 
 
+def test_without_any_host_rows_have_eight_ranks_or_a_multiple() -> None:
+    grid = lay_out([_state(rank) for rank in range(1024)], widest=13)
+    assert [row.ranks[0] for row in grid.rows] == list(range(0, 1024, 8))
+    assert lay_out([_state(rank) for rank in range(1024)]).columns == 16
+
+
 def test_a_job_without_ranks_has_no_rows() -> None:
     grid = lay_out([])
     assert (grid.rows, grid.columns, put_alike_together(grid)) == ((), 0, ())

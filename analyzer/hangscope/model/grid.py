@@ -110,7 +110,7 @@ def lay_out(states: Iterable[RankState], at_fault: Collection[int] = (), *, wide
         rows += _rows(host, of_host[host], widest) if gpus is None else [_row_by_gpu(host, of_host[host], gpus)]
     lost = of_host.get(None, [])
     # ranks without a host get rows as wide as those of the others
-    usual = max((len(row.cells) for row in rows), default=_width_of(len(lost)))
+    usual = max((len(row.cells) for row in rows), default=_width_of(len(lost), widest))
     rows += _rows(None, lost, min(usual, widest))
     return RankGrid(
         columns=max((len(row.cells) for row in rows), default=0),
@@ -147,6 +147,7 @@ def _rows(host: str | None, cells: Sequence[GridCell], width: int) -> list[GridR
     return [GridRow(host, tuple(cells[start : start + width])) for start in range(0, len(cells), width)]
 
 
-def _width_of(count: int) -> int:
-    """Cells a row where no host says how many belong together."""
-    return 8 if count <= 128 else 16 if count <= 1024 else WIDEST
+def _width_of(count: int, widest: int) -> int:
+    """Cells a row where no host says how many belong together: whole hosts of the most usual size."""
+    wanted = 8 if count <= 128 else 16 if count <= 1024 else WIDEST
+    return max(min(wanted, widest) // 8, 1) * 8
