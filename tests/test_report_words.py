@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hangscope.report.printable import one_line, printable, shorten_middle
+from hangscope.report.proof import drop_noise
 from hangscope.report.spans import confidence_word, count_words, fold_hosts, rank_words, size_words
 from hangscope.report.times import duration_words, iso_time, seconds_between, split_time
 
@@ -80,3 +81,11 @@ def test_shortening_keeps_both_ends() -> None:
     assert short.startswith("begin")
     assert short.endswith("end")
     assert len(shorten_middle("y" * 1000, 40)) == 40
+
+
+def test_the_numbers_of_a_dump_signal_stand_before_torch_s_advice() -> None:
+    said = "[Rank 7] Received a dump signal. Last enqueued NCCL work: 9, last completed NCCL work: 8."
+    advice = "This is most likely caused by incorrect usages of collectives, e.g., wrong sizes used across ranks, etc. "
+    assert drop_noise(said + advice, "~") == f"{said} ~"
+    assert drop_noise(said, "~") == said
+    assert drop_noise("sendbuff 0x7f8a12345678 recvbuff 0x7f8a1234abcd", "~") == "sendbuff 0x~5678 recvbuff 0x~abcd"

@@ -57,7 +57,7 @@ def main_call(report: Report) -> CollectiveState | None:
 
 def name_of(stuck: CollectiveState) -> str:
     """``all_reduce 42``; sends and receives have numbers of one process only, which say nothing to others."""
-    return f"a {stuck.op}" if stuck.op in ("send", "recv") else f"{stuck.op} {stuck.seq}"
+    return f"a {stuck.op}" if stuck.op in ("send", "recv") else f"{stuck.op or 'call'} {stuck.seq}"
 
 
 def group_of(stuck: CollectiveState) -> str:

@@ -19,6 +19,8 @@ _WHO = expression(r"\b(?:rank \d+|(?:process|pid) \d+(?: on [\w.-]+)?)")
 # who wrote the line, when, and where in its memory; how much of what is called is no detail
 _DETAIL = expression(r"(?<!count )(?<!Count )(?<!root )(?<!datatype )(?:\b(?:0x)?[0-9a-f]*\d[0-9a-f]*\b|(?<!\d)\d+)")
 _POINTER = expression(r"\b((?:send|recv)buff|stream) 0x[0-9a-f]{4,}([0-9a-f]{4})\b")
+# ProcessGroupNCCL.cpp, 2.3 and later: the same 380 characters behind the numbers of every rank
+_ADVICE = expression(r"\s*This is most likely caused by incorrect usages of collectives, e\.g\.,.*\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,6 @@ def place_words(at: Location) -> str:
     return name if at.line is None else f"{name}:{at.line}"
 
 
-def shorten_pointers(text: str, mark: str) -> str:
-    """Leave of a buffer's or stream's address its end: nobody looks for the rest, and it pushes the answer away."""
-    return _POINTER.sub(rf"\1 0x{mark}\2", text)
+def drop_noise(text: str, mark: str) -> str:
+    """Leave out what pushes the answer out of sight: most of a buffer's or stream's address, torch's general advice."""
+    return _ADVICE.sub(f" {mark}", _POINTER.sub(rf"\1 0x{mark}\2", text))

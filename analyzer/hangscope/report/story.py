@@ -112,7 +112,7 @@ def _is_about(rule: str, ranks: Sequence[int], finding: Finding) -> bool:
 
 
 def _stuck_step(call: StuckView) -> StoryStep:
-    text = f"{call.op} {call.seq} of group {group_title(call.group, call.description)} does not complete"
+    text = f"{call.op or 'call'} {call.seq} of group {group_title(call.group, call.description)} does not complete"
     if call.missing:
         text += f": {rank_words(call.missing, most=40)} never came"
     if call.differing:

@@ -22,7 +22,7 @@ from hangscope.report.comparisons import differing, lone_lines, properties
 from hangscope.report.html.excerpts import Excerpt, Excerpts, QuotedLine, other_evidence
 from hangscope.report.html.tree import fold_tree
 from hangscope.report.printable import one_line, shorten_middle
-from hangscope.report.proof import shorten_pointers
+from hangscope.report.proof import drop_noise
 from hangscope.report.source_words import least_understood
 from hangscope.report.spans import count_words, fold_hosts
 from hangscope.report.stack_words import AT_REST, change_words, doing_words, members_words, own_frame
@@ -119,7 +119,7 @@ def glance(excerpt: Excerpt) -> list[QuotedLine]:
     texts = [line.text for line in excerpt.lines]
     margin = min((len(text) - len(text.lstrip()) for text in texts if text.strip()), default=0)
     return [
-        replace(line, text=shorten_middle(shorten_pointers(line.text[margin:], _MARK), _SHORT, f" {_MARK} "))
+        replace(line, text=shorten_middle(drop_noise(line.text[margin:], _MARK), _SHORT, f" {_MARK} "))
         for line in excerpt.lines
     ]
 

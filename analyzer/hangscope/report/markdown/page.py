@@ -17,7 +17,7 @@ from hangscope.report.answers import (
 from hangscope.report.markdown.escape import block, code, prose
 from hangscope.report.options import RenderOptions
 from hangscope.report.printable import one_line, shorten_middle
-from hangscope.report.proof import at_first_sight, place_words, shorten_pointers
+from hangscope.report.proof import at_first_sight, drop_noise, place_words
 from hangscope.report.terminal.parts import PARTS
 from hangscope.report.terminal.screen import Screen
 
@@ -90,7 +90,7 @@ def _step(number: int, step: NextStep) -> list[str]:
 
 def _quoted(item: Evidence) -> str:
     """The line that counts, marked where others stand around it."""
-    text = shorten_middle(shorten_pointers(one_line(item.text), _CUT), _LINE, f" {_CUT} ")
+    text = shorten_middle(drop_noise(one_line(item.text), _CUT), _LINE, f" {_CUT} ")
     if not (item.before or item.after):
         return text.strip()
     before, after = ([f"  {_short(line)}" for line in lines] for lines in (item.before, item.after))
@@ -98,7 +98,7 @@ def _quoted(item: Evidence) -> str:
 
 
 def _short(line: str) -> str:
-    line = shorten_pointers(one_line(line), _CUT)
+    line = drop_noise(one_line(line), _CUT)
     return line if len(line) <= _AROUND else line[: _AROUND - 1] + _CUT
 
 

@@ -147,7 +147,7 @@ def _step_words(screen: Screen, step: StoryStep) -> Text:
 
 def _show_collective(screen: Screen, state: CollectiveState) -> None:
     size = f" of {count_words(state.group_size, 'rank')}" if state.group_size is not None else ""
-    line = Text(f"{one_line(state.op)} {state.seq}", style="bold", overflow="fold")
+    line = Text(f"{one_line(state.op) or 'call'} {state.seq}", style="bold", overflow="fold")
     line.append(f" in group {one_line(group_title(state.group, state.description))}{size}", style="not bold")
     screen.show(line, indent=1)
     table = columns(9, None, None)

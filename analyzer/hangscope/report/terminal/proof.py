@@ -123,4 +123,4 @@ def _beside(screen: Screen, line: str, best: str, room: int) -> Text:
 
 def _squeezed(screen: Screen, text: str) -> str:
     """The line without long addresses, and without wide gaps behind its indentation."""
-    return _GAP.sub("  ", screen.shorten_pointers(one_line(text)))
+    return _GAP.sub("  ", screen.drop_noise(one_line(text)))

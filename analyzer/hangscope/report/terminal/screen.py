@@ -15,7 +15,7 @@ from hangscope.model import Evidence
 from hangscope.records import dataclass
 from hangscope.report.options import RenderOptions
 from hangscope.report.printable import join_lines, one_line, printable, shorten_middle
-from hangscope.report.proof import shorten_pointers
+from hangscope.report.proof import drop_noise
 
 # Longer lines of prose are hard to read, however wide the terminal is.
 _PROSE_WIDTH = 100
@@ -118,11 +118,11 @@ class Screen:
         """A line of a log, over a few rows at most; of longer ones the middle is left out."""
         # wrapping at blanks leaves the ends of the rows unused
         room = (self.width - indent - 8) * rows
-        self.show(Text(self.shorten(self.shorten_pointers(evidence.text), room), overflow="fold"), indent=indent)
+        self.show(Text(self.shorten(self.drop_noise(evidence.text), room), overflow="fold"), indent=indent)
 
-    def shorten_pointers(self, text: str) -> str:
-        """`proof.shorten_pointers`, with the page's own mark."""
-        return shorten_pointers(text, self.glyphs.ellipsis)
+    def drop_noise(self, text: str) -> str:
+        """`proof.drop_noise`, with the page's own mark."""
+        return drop_noise(text, self.glyphs.ellipsis)
 
     def shorten(self, text: str, limit: int) -> str:
         return shorten_middle(one_line(text), limit, f" {self.glyphs.ellipsis} ")
