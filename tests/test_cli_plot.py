@@ -81,6 +81,21 @@ def test_what_cannot_be_drawn_is_said_with_what_to_do(
     assert said in lines[0] and len(lines) == 2
 
 
+def test_folders_are_made_and_what_cannot_be_one_is_told_before_the_work(
+    dumps: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / "new" / "waits.svg"
+    assert main(["plot", "waits", str(dumps), "--output", str(target)]) == 0
+    assert target.exists()
+    capsys.readouterr()
+    for arguments in (["--all", "LOGS", "--output", str(target)], ["waits", "LOGS", "--output", str(target / "x.png")]):
+        # logs that are not there would be told first, were they looked for
+        assert main(["plot", *arguments]) == 2
+        assert capsys.readouterr().err.splitlines() == [
+            f"hangscope: {target} is no folder", "Name a folder; it is made when needed.",
+        ]  # fmt: skip
+
+
 def test_help_loads_no_matplotlib() -> None:
     code = (
         "import sys; from hangscope.cli.main import main\n"

@@ -51,7 +51,10 @@ def run(args: argparse.Namespace) -> int:
         check_ending(target)
     from hangscope.api import analyze
     from hangscope.plot import load_plot
+    from hangscope.report.files import make_folder
 
+    # a folder that cannot be one should not cost a wait
+    make_folder(target if args.all else target.parent)
     history = max(load_plot(kind).HISTORY for kind in kinds)
     log_to_stderr(verbose=False)
     with progress_bar() as progress:
@@ -85,7 +88,6 @@ def _asked(args: argparse.Namespace) -> tuple[tuple[str, ...], list[str]]:
 def _draw_all(report: Report, kinds: tuple[str, ...], folder: Path, *, dark: bool) -> int:
     from hangscope.plot import load_plot
 
-    folder.mkdir(parents=True, exist_ok=True)
     drawn = 0
     for kind in kinds:
         try:

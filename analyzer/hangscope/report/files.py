@@ -21,7 +21,7 @@ def make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError) as error:
-        raise InputError(f"{folder} is no folder", "Name a folder for the reports; it is made when needed.") from error
+        raise InputError(f"{folder} is no folder", "Name a folder; it is made when needed.") from error
     except OSError as error:
         raise _cannot_write(folder, error) from error
     if not os.access(folder, os.W_OK | os.X_OK):
