@@ -82,8 +82,8 @@ def who_lines(report: Report) -> list[str]:
         count = len(verdict.affected_ranks)
         numbers = rank_words(verdict.affected_ranks, most=60).partition(" ")[2]
         verb = "suffers" if count == 1 else "suffer"
-        why = "from it" if words else "and who is at fault is not known"
-        lines.append(f"{count_words(count, 'rank')} {verb} {why}: {numbers}")
+        suffer = f"{count_words(count, 'rank')} {verb}"
+        lines.append(f"{suffer} from it: {numbers}" if words else f"not known; {suffer}: {numbers}")
     return lines
 
 
