@@ -6,7 +6,15 @@ import pytest
 
 from hangscope.report.printable import one_line, printable, shorten_middle
 from hangscope.report.proof import drop_noise
-from hangscope.report.spans import confidence_word, count_words, fold_hosts, rank_words, size_words
+from hangscope.report.spans import (
+    confidence_word,
+    count_words,
+    fold_hosts,
+    hosts_words,
+    rank_numbers,
+    rank_words,
+    size_words,
+)
 from hangscope.report.times import duration_words, iso_time, seconds_between, split_time
 
 
@@ -26,10 +34,16 @@ def test_hosts_fold(hosts: list[str], words: str) -> None:
     assert fold_hosts(hosts) == words
 
 
+def test_many_hosts_are_counted() -> None:
+    hosts = ["node01", "node02", "node02"]
+    assert [hosts_words(hosts), hosts_words(hosts[:1]), hosts_words([])] == ["node[01,02] (2 hosts)", "node01", ""]
+
+
 def test_ranks_are_named_within_bounds() -> None:
     assert rank_words([5]) == "rank 5"
     assert rank_words([5, 6, 7]) == "ranks 5-7"
     assert rank_words([]) == "no rank"
+    assert [rank_numbers(ranks) for ranks in ([5], [5, 6, 7], [])] == ["5", "5-7", ""]
     assert rank_words([n * n for n in range(50)], most=10) == "ranks 0,1,4,9,... (50 in all)"
 
 

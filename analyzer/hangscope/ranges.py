@@ -43,14 +43,20 @@ def count_off(numbers: Iterable[int]) -> str:
 
 def rank_words(ranks: Iterable[int], *, most: int = 0) -> str:
     """``rank 5``, ``ranks 0-3,6``; with `most`, no more than so many characters of numbers."""
-    known = sorted(set(ranks))
+    known = set(ranks)
     if not known:
         return "no rank"
+    return f"rank{'s' if len(known) > 1 else ''} {rank_numbers(known, most=most)}"
+
+
+def rank_numbers(ranks: Iterable[int], *, most: int = 0) -> str:
+    """``5``, ``0-3,6``, "" for none: what `rank_words` says without its noun."""
+    known = set(ranks)
     numbers = count_off(known)
     if most and len(numbers) > most and "(" not in numbers:
         shown = numbers[:most].rpartition(",")[0] or numbers[:most]
-        numbers = f"{shown},... ({len(known):,} in all)"
-    return f"rank {numbers}" if len(known) == 1 else f"ranks {numbers}"
+        return f"{shown},... ({len(known):,} in all)"
+    return numbers
 
 
 def _runs(numbers: list[int], *, strides: bool) -> list[tuple[int, int, int]]:

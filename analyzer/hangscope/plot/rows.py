@@ -7,7 +7,7 @@ from collections.abc import Hashable, Mapping, Sequence
 
 from hangscope.model import CallState, GroupHistory
 from hangscope.model.history import PARTED
-from hangscope.ranges import rank_words
+from hangscope.ranges import rank_numbers
 from hangscope.records import dataclass
 
 MOST_SINGLE = 16
@@ -42,10 +42,7 @@ def rows_of(group: GroupHistory, hosts: Mapping[int, str]) -> list[Row]:
     """
     columns = {rank: tuple(call.states[at] for call in group.calls) for at, rank in enumerate(group.ranks)}
     if len(group.ranks) <= MOST_SINGLE:
-        return [
-            _row(f"rank {rank}" + (f" · {hosts[rank]}" if rank in hosts else ""), (rank,), states)
-            for rank, states in columns.items()
-        ]
+        return [_row(rank_label(rank, hosts), (rank,), states) for rank, states in columns.items()]
     folded = _folded(columns, columns)
     if len(folded) > _MOST_ROWS and group.stuck is not None:
         # how many calls a rank queued behind the stuck one tells little
@@ -53,7 +50,7 @@ def rows_of(group: GroupHistory, hosts: Mapping[int, str]) -> list[Row]:
         folded = _folded(columns, {rank: states[:until] for rank, states in columns.items()})
     if len(folded) > _MOST_ROWS:
         folded = _folded(columns, {rank: states[-1:] for rank, states in columns.items()})
-    rows = [_row(_many(ranks), tuple(ranks), _common([columns[rank] for rank in ranks])) for ranks in folded]
+    rows = [_row(ranks_label(ranks), tuple(ranks), _common([columns[rank] for rank in ranks])) for ranks in folded]
     return sorted(rows, key=lambda row: (not row.is_odd, -len(row.ranks), row.ranks))
 
 
@@ -69,10 +66,21 @@ def _common(columns: Sequence[tuple[CallState, ...]]) -> tuple[CallState, ...]:
     return tuple(Counter(states).most_common(1)[0][0] for states in zip(*columns, strict=True))
 
 
-def _many(ranks: Sequence[int]) -> str:
+def rank_label(rank: int, hosts: Mapping[int, str]) -> str:
+    """``rank 5 · node02``: what stands beside a row of one rank.
+
+    Args:
+        rank: the rank.
+        hosts: rank -> host, as far as known.
+    """
+    return f"rank {rank} · {hosts[rank]}" if rank in hosts else f"rank {rank}"
+
+
+def ranks_label(ranks: Sequence[int]) -> str:
+    """``rank 5``, ``8 ranks: 0-7``: what stands beside a row of some."""
     if len(ranks) == 1:
         return f"rank {ranks[0]}"
-    return f"{len(ranks):,} ranks: {rank_words(ranks, most=_MOST_NUMBERS).partition(' ')[2]}"
+    return f"{len(ranks):,} ranks: {rank_numbers(ranks, most=_MOST_NUMBERS)}"
 
 
 def _row(label: str, ranks: tuple[int, ...], states: tuple[CallState, ...]) -> Row:

@@ -12,7 +12,7 @@ from dataclasses import field
 
 from hangscope.model import CollectiveState, RankState, Report
 from hangscope.plot.findings import GROUP_ORDER, group_words, name_of
-from hangscope.ranges import rank_words
+from hangscope.ranges import rank_numbers, rank_words
 from hangscope.records import dataclass
 
 _MOST_CALLS = 4000
@@ -180,7 +180,7 @@ def _call_node(key: Key, numbers: Sequence[int], calls: Sequence[CollectiveState
     # of those that made the call some may stand in an earlier one
     all_wait = all(stands.get(rank) in numbers for rank in here)
     verb = ("waits" if len(here) == 1 else "wait") if all_wait else "arrived"
-    who = f"{len(here):,} {verb}: {rank_words(here, most=_NUMBERS).partition(' ')[2]}"
+    who = f"{len(here):,} {verb}: {rank_numbers(here, most=_NUMBERS)}"
     who = who if len(here) > 1 else f"{rank_words(here)} {verb}"
     if len(numbers) == 1:
         lines = name_of(first), group_words(first.group, first.description), who

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hangscope.diagnose.catalogue import INSUFFICIENT_EVIDENCE, NO_FAULT_FOUND
 from hangscope.model import Evidence, Finding, JobInfo, Report, Role, StackState, StoryStep
 from hangscope.report.printable import one_line
-from hangscope.report.spans import confidence_word, count_words, fold_hosts, rank_words
+from hangscope.report.spans import confidence_word, count_words, fold_hosts, rank_numbers, rank_words
 from hangscope.report.story import says_nothing
 from hangscope.report.times import split_time
 from hangscope.sources.stamps import REFERENCE_YEAR
@@ -80,7 +80,7 @@ def who_lines(report: Report) -> list[str]:
     lines = [words] if words else []
     if verdict.affected_ranks and verdict.cause != NO_FAULT_FOUND:
         count = len(verdict.affected_ranks)
-        numbers = rank_words(verdict.affected_ranks, most=60).partition(" ")[2]
+        numbers = rank_numbers(verdict.affected_ranks, most=60)
         verb = "suffers" if count == 1 else "suffer"
         suffer = f"{count_words(count, 'rank')} {verb}"
         lines.append(f"{suffer} from it: {numbers}" if words else f"not known; {suffer}: {numbers}")

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from html import escape
 
 from hangscope.model import Evidence, Report
-from hangscope.model.grid import AlikeRows, GridCell, lay_out, put_alike_together
+from hangscope.model.grid import GridCell, lay_out, put_alike_together
 from hangscope.model.states import in_severity_order, ink_on, state_style
 from hangscope.report.answers import (
     FAULT,
@@ -28,7 +28,7 @@ from hangscope.report.answers import (
 )
 from hangscope.report.printable import one_line, printable, shorten_middle
 from hangscope.report.proof import place_words
-from hangscope.report.spans import count_words, fold_hosts, rank_words
+from hangscope.report.spans import count_words, hosts_words, rank_words
 
 _WIDTH = 100
 _STEPS = 3
@@ -124,7 +124,7 @@ def _grid(report: Report) -> str:
     rows = put_alike_together(lay_out(report.ranks, report.verdict.ranks))
     made = table(
         data("".join(map(_cell, row.rows[0].cells)), "white-space:nowrap")
-        + data(text(_hosts(row)))
+        + data(text(hosts_words(row.hosts) or "host not known"))
         + data(text(rank_words(row.ranks, most=40)))
         for row in rows[:_ROWS]
     )
@@ -161,11 +161,6 @@ def _cell(cell: GridCell | None) -> str:
     glyph = f"<b>{style.glyph}</b>" if cell.at_fault else style.glyph
     look = _CELL.format(fill=style.light, outline=outline, ink=ink_on(style.light))
     return f'<span title="{text(about)}" style="{look}">{glyph}</span>'
-
-
-def _hosts(rows: AlikeRows) -> str:
-    words = fold_hosts(rows.hosts) or "host not known"
-    return f"{words} ({len(rows.hosts)} hosts)" if len(rows.hosts) > 1 else words
 
 
 def _proof(report: Report) -> str:

@@ -6,9 +6,20 @@ import re
 from collections.abc import Iterable
 
 from hangscope.expressions import expression
-from hangscope.ranges import fold_numbers, rank_words
+from hangscope.ranges import fold_numbers, rank_numbers, rank_words
 
-__all__ = ["HIGH", "MEDIUM", "confidence_word", "count_words", "fold_hosts", "fold_numbers", "rank_words", "size_words"]
+__all__ = [
+    "HIGH",
+    "MEDIUM",
+    "confidence_word",
+    "count_words",
+    "fold_hosts",
+    "fold_numbers",
+    "hosts_words",
+    "rank_numbers",
+    "rank_words",
+    "size_words",
+]
 
 HIGH, MEDIUM = 0.8, 0.5
 """Confidences from which a finding counts as one of high, and of medium confidence."""
@@ -37,6 +48,13 @@ def fold_hosts(names: Iterable[str]) -> str:
             continue
         words.append(f"{before}[{fold_numbers(numbers, digits=digits, strides=False)}]{after}")
     return ", ".join(sorted(words))
+
+
+def hosts_words(names: Iterable[str]) -> str:
+    """``node01``, ``node[01-63] (63 hosts)``, "" for none."""
+    hosts = set(names)
+    words = fold_hosts(hosts)
+    return f"{words} ({count_words(len(hosts), 'host')})" if len(hosts) > 1 else words
 
 
 def count_words(count: int, noun: str) -> str:

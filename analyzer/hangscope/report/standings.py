@@ -10,7 +10,7 @@ from hangscope.model.names import group_title
 from hangscope.model.states import state_style
 from hangscope.records import dataclass
 from hangscope.report.printable import one_line
-from hangscope.report.spans import count_words, rank_words
+from hangscope.report.spans import count_words, rank_numbers
 
 _NUMBERS = 100
 """Characters of rank numbers, of which more is nothing to read."""
@@ -124,4 +124,4 @@ def _counted(group: GroupCounts) -> CountedGroup:
 
 def _numbers(ranks: Iterable[int]) -> str:
     """``0-3,6``, shortened when there are too many to read."""
-    return rank_words(ranks, most=_NUMBERS).partition(" ")[2]
+    return rank_numbers(ranks, most=_NUMBERS)

@@ -10,6 +10,7 @@ from hangscope.facts.init_stages import NAMES, WAITING_FOR, Stage
 from hangscope.model import ComparedValue, Comparison, Report
 from hangscope.plot.labels import FONT, fitted, width_in
 from hangscope.plot.picture import LABEL, MARGIN_IN, SMALL, Picture, title_height_in
+from hangscope.plot.rows import rank_label, ranks_label
 from hangscope.ranges import rank_words
 from hangscope.records import dataclass
 
@@ -85,20 +86,15 @@ def _bars(init: Comparison, hosts: Mapping[int, str]) -> list[_Bar]:
     bars = []
     for stage, cut, value in found:
         if single and value.ranks:
-            bars += [_Bar(_named(rank, hosts), (rank,), stage, cut) for rank in value.ranks]
+            bars += [_Bar(rank_label(rank, hosts), (rank,), stage, cut) for rank in value.ranks]
         else:
             bars.append(_Bar(_whose(value), value.ranks, stage, cut))
     return bars[:_MOST_ROWS]
 
 
-def _named(rank: int, hosts: Mapping[int, str]) -> str:
-    return f"rank {rank} · {hosts[rank]}" if rank in hosts else f"rank {rank}"
-
-
 def _whose(value: ComparedValue) -> str:
     if value.ranks:
-        words = rank_words(value.ranks, most=24)
-        return words if len(value.ranks) == 1 else f"{len(value.ranks):,} ranks: {words.partition(' ')[2]}"
+        return ranks_label(value.ranks)
     return ", ".join(value.hosts or value.names) or f"{value.count} processes"
 
 

@@ -14,7 +14,7 @@ from hangscope.model import CallHistory, CallState, CollectiveState, GroupHistor
 from hangscope.model.grid import AlikeRows, lay_out, put_alike_together
 from hangscope.model.states import STATES
 from hangscope.report.printable import one_line
-from hangscope.report.spans import count_words, fold_hosts, fold_numbers, rank_words
+from hangscope.report.spans import fold_numbers, hosts_words, rank_words
 
 Json = dict[str, object]
 
@@ -109,8 +109,7 @@ def _alike_words(alike: AlikeRows) -> str:
     """``node[001-512] (512 hosts)``."""
     if not alike.hosts:
         return rank_words(alike.ranks, most=40)
-    names = fold_hosts(alike.hosts)
-    return f"{names} ({count_words(len(alike.hosts), 'host')})" if len(alike.hosts) > 1 else names
+    return hosts_words(alike.hosts)
 
 
 def _stuck(state: CollectiveState, strings: _Strings) -> list[object]:

@@ -11,7 +11,7 @@ from hangscope.model import ComparedValue, Comparison, Report
 from hangscope.report.comparisons import differing, lone_lines, properties, who_has
 from hangscope.report.printable import one_line
 from hangscope.report.proof import place_words
-from hangscope.report.spans import HIGH, count_words, fold_hosts, rank_words
+from hangscope.report.spans import HIGH, count_words, fold_hosts, rank_numbers
 from hangscope.report.terminal.screen import Screen, columns
 
 _WIDE = 110
@@ -89,7 +89,7 @@ def _show_table(screen: Screen, comparisons: Sequence[Comparison]) -> None:
 
 
 def _ranks(value: ComparedValue) -> str:
-    return rank_words(value.ranks, most=40).partition(" ")[2] if value.ranks else ""
+    return rank_numbers(value.ranks, most=40)
 
 
 def _hosts(value: ComparedValue) -> str:
