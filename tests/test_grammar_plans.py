@@ -10,7 +10,7 @@ import pytest
 
 from hangscope.grammar import Grammar, GrammarSet, load_grammars
 from hangscope.grammar.matcher import Match
-from hangscope.grammar.plans import Plans
+from hangscope.grammar.plans import Plan, Plans
 
 GRAMMARS = load_grammars()
 SAMPLES = sorted({sample.text for grammar in GRAMMARS for sample in grammar.samples})
@@ -51,3 +51,17 @@ def test_every_sample_with_other_digits_says_what_it_says_by_itself() -> None:
 )
 def test_an_expression_with_digits_of_its_own_is_always_tried(pattern: str, touchy: bool) -> None:
     assert Plans(lambda _: pattern)._is_touchy((0, 0)) is touchy
+
+
+def test_plans_that_another_thread_empties_meanwhile_are_made_anew() -> None:
+    class Emptied(dict[str, Plan | None]):
+        def __contains__(self, key: object) -> bool:
+            found = super().__contains__(key)
+            self.clear()
+            return found
+
+    plans = Plans(lambda _: "rank")
+    plans._plans = Emptied()
+    plans.look_up("rank 5")
+    assert plans.look_up("rank 6") == (None, "rank 0")
+    assert plans.look_up("rank 7") == (None, "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import math
 import random
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from unittest import mock
 
@@ -101,6 +102,13 @@ def test_a_block_with_odd_lines_gives_what_its_lines_give_one_by_one(odd: str) -
     at_once = read_stream("job.log", io.BytesIO(log))
     assert what_it_says(at_once) == what_it_says(one_by_one(log))
     assert len(at_once.calls) >= CALLS
+
+
+def test_threads_do_not_share_what_they_learn() -> None:
+    with ThreadPoolExecutor(1) as pool:
+        theirs = pool.submit(bulk._finder).result()
+    assert theirs is not bulk._finder()
+    assert bulk._finder() is bulk._finder()
 
 
 # --- with something around the calls -------------------------------------------------------------------------

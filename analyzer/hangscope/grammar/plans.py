@@ -46,8 +46,11 @@ class Plans:
         if len(text) > _LONGEST:
             return None, ""
         template = text.translate(_BLANKED)
+        # one step each, as threads of a cluster's worker share the plans: another may empty them in between
+        if (plan := self._plans.get(template)) is not None:
+            return plan, template
         if template in self._plans:
-            return self._plans[template], template
+            return None, template
         if len(self._plans) >= _MOST:
             self._plans.clear()
         # texts that never come again, with addresses in them, are not worth a plan

@@ -6,7 +6,7 @@ text (`hangscope.parse.call_texts`). A line that looks like no other goes the sl
 
 from __future__ import annotations
 
-import functools
+import threading
 from array import array
 from typing import TYPE_CHECKING, Any
 
@@ -41,9 +41,13 @@ _MOST_FRUITLESS = 3
 """Blocks in which about every call has something new around it; behind them the slow way is the faster one."""
 
 
-@functools.cache
-def _finders() -> list[LayoutFinder]:
-    return []
+class _Learned(threading.local):
+    """What inputs have taught of the layouts of lines; workers of a cluster may read several at once, in threads."""
+
+    finder: LayoutFinder | None = None
+
+
+_learned = _Learned()
 
 
 def _finder() -> LayoutFinder:
@@ -51,11 +55,10 @@ def _finder() -> LayoutFinder:
     # numpy takes longer to import than a log without calls to read
     from hangscope.parse.call_layouts import LayoutFinder
 
-    finders = _finders()
-    if not finders or len(finders[0].fields) > _MANY_LAYOUTS:
+    if _learned.finder is None or len(_learned.finder.fields) > _MANY_LAYOUTS:
         # what inputs of other kinds have taught would be in the way of what this one teaches
-        finders[:] = [LayoutFinder(headed_call().search)]
-    return finders[0]
+        _learned.finder = LayoutFinder(headed_call().search)
+    return _learned.finder
 
 
 def _has_many_calls(block: bytes) -> bool:
