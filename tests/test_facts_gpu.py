@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import tomllib
+import weakref
 from pathlib import Path
 
 import pytest
@@ -155,3 +157,12 @@ def test_what_nccl_says_of_cuda_is_no_gpu_error(line: str) -> None:
     job = job_of({"job.log": line})
     assert any(event.kind.startswith("cuda_") for event in job.events)
     assert not list(gpu.find(job))
+
+
+def test_a_job_is_not_kept_for_what_was_asked_of_its_gpus() -> None:
+    places = gpu._Places(job_of({"dmesg.txt": KERNEL.format("31, pid=1, MMU Fault")}))
+    assert places.spread(31) == ""
+    gone = weakref.ref(places)
+    del places
+    gc.collect()
+    assert gone() is None

@@ -6,7 +6,6 @@ something earlier, and so do GSP time-outs and switch errors after a GPU or a li
 
 from __future__ import annotations
 
-import functools
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import field, replace
@@ -201,6 +200,7 @@ class _Places:
 
     def __init__(self, job: Job) -> None:
         self._xids = job.events.of("xid")
+        self._spreads: dict[int | None, str] = {}
         self._by_pid: dict[int, list[int]] = defaultdict(list)
         for rank, process in job.ranks.items():
             if process.pid is not None:
@@ -226,9 +226,13 @@ class _Places:
         """The first Xids of the same GPU that only follow: channels stopped, recovery wanted."""
         return [other for other in self._following[_bus(event)][:3] if other is not event][:2]
 
-    @functools.cache  # noqa: B019 (lives as long as the facts are looked for)
     def spread(self, xid: int | None) -> str:
         """Whether a kernel's fault follows the program or the GPU; "" when the lines do not tell."""
+        if xid not in self._spreads:
+            self._spreads[xid] = self._spread(xid)
+        return self._spreads[xid]
+
+    def _spread(self, xid: int | None) -> str:
         same = [event for event in self._xids if event.fields.get("xid") == xid]
         gpus = {(event.host, _bus(event)) for event in same}
         programs = {event.fields.get("process") for event in same} - {None, "<unknown>"}
