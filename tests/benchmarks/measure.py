@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import subprocess
 import sys
 import tempfile
@@ -58,12 +59,19 @@ def measure(command: Sequence[str]) -> Cost:
         text = output.read()
     if process.returncode != 0:
         raise SystemExit(f"{command[:3]} gave exit status {process.returncode}")
-    peak = max(sampler.peak_bytes, usage.ru_maxrss * 1024)
+    # Linux counts the memory of who starts a process as its own up to the exec: less than ours tells nothing
+    largest = usage.ru_maxrss if usage.ru_maxrss > resource.getrusage(resource.RUSAGE_SELF).ru_maxrss else 0
+    peak = max(sampler.peak_bytes, largest * 1024)
     return Cost(wall_s, usage.ru_utime + usage.ru_stime, peak, text)
 
 
+def memory_of_tree(pid: int) -> int:
+    """Bytes that a process and all below it use now; pages shared after a fork count once (PSS)."""
+    return sum(_pss(process) for process in _tree(pid))
+
+
 class _MemorySampler(threading.Thread):
-    """Samples the memory of a process tree; pages shared after a fork count once (PSS)."""
+    """Samples the memory of a process tree."""
 
     def __init__(self, pid: int, interval_s: float = 0.1) -> None:
         super().__init__(daemon=True)
@@ -74,7 +82,7 @@ class _MemorySampler(threading.Thread):
 
     def run(self) -> None:
         while not self._done.wait(self._interval_s):
-            self.peak_bytes = max(self.peak_bytes, sum(_pss(pid) for pid in _tree(self._pid)))
+            self.peak_bytes = max(self.peak_bytes, memory_of_tree(self._pid))
 
     def stop(self) -> None:
         self._done.set()
