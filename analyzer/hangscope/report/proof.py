@@ -17,7 +17,7 @@ _OF_ONE_KIND = 3
 _RANK = expression(r"\brank \d+\b")
 _WHO = expression(r"\b(?:rank \d+|(?:process|pid) \d+(?: on [\w.-]+)?)")
 # who wrote the line, when, and where in its memory; how much of what is called is no detail
-_DETAIL = expression(r"(?<!count )(?<!Count )(?<!root )(?<!datatype )(?:\b(?:0x)?[0-9a-f]*\d[0-9a-f]*\b|(?<!\d)\d+)")
+_DETAIL = expression(r"(?<!count )(?<!Count )(?<!root )(?<!datatype )(?:\b(?:0x)?(?=[a-f]*\d)[0-9a-f]++\b|(?<!\d)\d+)")
 _POINTER = expression(r"\b((?:send|recv)buff|stream) 0x[0-9a-f]{4,}([0-9a-f]{4})\b")
 # ProcessGroupNCCL.cpp, 2.3 and later: the same 380 characters behind the numbers of every rank
 _ADVICE = expression(r"\s*This is most likely caused by incorrect usages of collectives, e\.g\.,.*\Z")
