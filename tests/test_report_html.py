@@ -211,6 +211,15 @@ def test_long_lines_lose_their_middle() -> None:
     assert "begin x" in shown and "x end" in shown and "x" * LONGEST not in shown
 
 
+def test_ranks_at_fault_stand_apart_from_others_in_their_state() -> None:
+    report = report_samples.missing_ranks()
+    waiting = next(state.rank for state in report.ranks if state.state == "waiting")
+    page = render_page(replace(report, verdict=replace(report.verdict, ranks=(waiting,))))
+    rows = re.findall(r"<tr data-ranks=.*?</tr>", page.partition('<table class="places">')[2].partition("</table>")[0])
+    assert [f'data-ranks="{waiting}"' in row for row in rows] == ["at fault" in row for row in rows]
+    assert "at fault" in rows[0] and sum("waiting" in row for row in rows) == 2
+
+
 def test_cited_line_is_marked_among_those_around_it() -> None:
     report = report_samples.out_of_memory()
     evidence = Evidence(

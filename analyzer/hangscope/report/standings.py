@@ -18,9 +18,10 @@ _NUMBERS = 100
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """How many ranks are in which state at which line of code."""
+    """How many ranks are in which state at which line of code, and whether the verdict blames them."""
 
     state: str
+    at_fault: bool
     where: str
     ranks: tuple[int, ...]
     numbers: str
@@ -57,12 +58,20 @@ class CountedGroup:
 
 
 def find_places(report: Report) -> list[Place]:
-    """All ranks by state and line of code; what deserves the first look comes first."""
-    together: dict[tuple[str, str], list[int]] = defaultdict(list)
+    """All ranks by state and line of code; those at fault first, then what deserves the first look."""
+    blamed = frozenset(report.verdict.ranks)
+    together: dict[tuple[str, bool, str], list[int]] = defaultdict(list)
     for state in report.ranks:
-        together[state.state, one_line(state.where or "")].append(state.rank)
-    rows = sorted(together.items(), key=lambda item: (state_style(item[0][0]).severity, -len(item[1]), item[0]))
-    return [Place(name, where, tuple(sorted(ranks)), _numbers(ranks)) for (name, where), ranks in rows]
+        together[state.state, state.rank in blamed, one_line(state.where or "")].append(state.rank)
+
+    def place(item: tuple[tuple[str, bool, str], list[int]]) -> tuple[object, ...]:
+        (word, at_fault, _), ranks = item
+        return not at_fault, state_style(word).severity, -len(ranks), item[0]
+
+    return [
+        Place(word, at_fault, where, tuple(sorted(ranks)), _numbers(ranks))
+        for (word, at_fault, where), ranks in sorted(together.items(), key=place)
+    ]
 
 
 def members(state: CollectiveState) -> set[int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from rich.text import Text
@@ -13,6 +12,7 @@ from hangscope.model.states import state_style
 from hangscope.report.answers import ranks_about, tells_of_ranks
 from hangscope.report.printable import one_line
 from hangscope.report.spans import count_words, fold_hosts, rank_words
+from hangscope.report.standings import find_places
 from hangscope.report.terminal.screen import Screen, columns
 from hangscope.report.times import split_time
 
@@ -37,7 +37,7 @@ def show_ranks(screen: Screen, report: Report) -> None:
         if len({(state.state, state.rank in at_fault) for state in states}) > 1:
             _show_grid(screen, states, at_fault)
             screen.blank()
-        _show_places(screen, states, at_fault)
+        _show_places(screen, report)
         if not screen.options.verbose:
             return
         screen.blank()
@@ -78,29 +78,23 @@ def _show_plainly(screen: Screen, shown: Mapping[str, Sequence[str]]) -> None:
         screen.plain(" " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
-def _show_places(screen: Screen, states: Sequence[RankState], at_fault: frozenset[int]) -> None:
+def _show_places(screen: Screen, report: Report) -> None:
     """How many ranks are in which state at which line of code; at once the grid's legend."""
-    together: dict[tuple[str, bool, str], list[int]] = defaultdict(list)
-    for state in states:
-        together[state.state, state.rank in at_fault, one_line(state.where or "")].append(state.rank)
-    rows = sorted(
-        together.items(),
-        key=lambda item: (not item[0][1], state_style(item[0][0]).severity, -len(item[1]), item[0]),
-    )
-    most = _ROWS if not screen.options.verbose else len(rows)
+    places = find_places(report)
+    most = _ROWS if not screen.options.verbose else len(places)
     table = columns(_CELL, None, None, None, None)
-    for (name, is_blamed, where), ranks in rows[:most]:
+    for place in places[:most]:
         table.add_row(
-            _glyph(name, at_fault=is_blamed),
-            Text(name, style=state_style(name).ansi),
-            Text(f"{len(ranks):,}", justify="right"),
-            Text(_ranks_in(ranks, min(_RANKS_WIDTH, screen.width // 2 - 16)), overflow="fold"),
-            Text(where, overflow="fold"),
+            _glyph(place.state, at_fault=place.at_fault),
+            Text(place.state, style=state_style(place.state).ansi),
+            Text(f"{len(place.ranks):,}", justify="right"),
+            Text(_ranks_in(place.ranks, min(_RANKS_WIDTH, screen.width // 2 - 16)), overflow="fold"),
+            Text(place.where, overflow="fold"),
         )
     screen.show(table, indent=1)
-    if len(rows) > most:
-        screen.prose(f"and {len(rows) - most} more places (--verbose shows all)", indent=1, style="dim")
-    if any(state.rank in at_fault for state in states):
+    if len(places) > most:
+        screen.prose(f"and {len(places) - most} more places (--verbose shows all)", indent=1, style="dim")
+    if any(place.at_fault for place in places):
         screen.prose("[ ] at fault", indent=1, style="dim")
 
 
