@@ -343,6 +343,11 @@ def test_a_notebook_shows_it_and_has_a_table(shapes: ShownDifference) -> None:
     assert "Tree (ranks 2,3 on node02)" in table.iloc[0]["bad"]
 
 
+def test_values_of_both_jobs_stand_side_by_side_on_any_page(shapes: JobDifference) -> None:
+    widest = max(map(len, render_difference(shapes, RenderOptions(width=100_000)).splitlines()))
+    assert widest <= max(map(len, render_difference(shapes, RenderOptions(width=250)).splitlines()))
+
+
 def test_what_logs_say_stays_text(shapes: ShownDifference) -> None:
     evil = "<script>\x1b[31m[bold]"
     (parted,) = shapes.calls.differences

@@ -32,7 +32,7 @@ _GROUPS = 4
 _ROWS = 24
 _VALUES = 3
 _NAME = 24
-_LEAST = 20
+_LEAST, _MOST = 20, 100
 _VALUE_ROWS = 3
 
 
@@ -151,7 +151,7 @@ def _show_differences(screen: Screen, difference: JobDifference) -> None:
 def _show_table(screen: Screen, differences: Sequence[Difference]) -> None:
     """Columns: a mark for what must agree, aspect, the good job's values, the bad one's."""
     name = min(max(len(one_line(one.aspect)) for one in differences), _NAME)
-    room = max((screen.width - name - 10) // 2, _LEAST)
+    room = min(max((screen.width - name - 10) // 2, _LEAST), _MOST)
     table = columns(1, name, room, room)
     table.add_row(*(Text(head, style="dim") for head in ("", "", "good", "bad")))
     for one in differences:
