@@ -48,6 +48,7 @@ def run(args: argparse.Namespace) -> int:
     """Analyze, render, and say by the exit status what --exit-code asks for."""
     output = open_output(args)
     from hangscope.api import analyze
+    from hangscope.diagnose.catalogue import NO_FAULT_FOUND
 
     log_to_stderr(verbose=args.verbose)
     with progress_bar() as progress:
@@ -64,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
     if args.quiet:
         _say_what_is_left_out(report)
     output.show(report)
-    found = report.verdict.cause != "no-fault-found"
+    found = report.verdict.cause != NO_FAULT_FOUND
     return 1 if args.exit_code and found else 0
 
 

@@ -79,6 +79,7 @@ def run(args: argparse.Namespace) -> int:
     """Attach, render, and say by the exit status what --exit-code asks for."""
     output = open_output(args)
     from hangscope.api import attach
+    from hangscope.diagnose.catalogue import NO_FAULT_FOUND
 
     with _progress() as say:
         attached = attach(
@@ -107,7 +108,7 @@ def run(args: argparse.Namespace) -> int:
         output.show(report, f"job{number}" if len(attached.jobs) > 1 else "")
         sys.stdout.flush()
     print(f"hangscope: what was collected lies in {one_line(str(attached.bundle))}", file=sys.stderr)
-    found = any(report.verdict.cause != "no-fault-found" for report in attached.reports)
+    found = any(report.verdict.cause != NO_FAULT_FOUND for report in attached.reports)
     return 1 if args.exit_code and found else 0
 
 
