@@ -104,6 +104,26 @@ def test_a_block_with_odd_lines_gives_what_its_lines_give_one_by_one(odd: str) -
     assert len(at_once.calls) >= CALLS
 
 
+@pytest.mark.parametrize(
+    ("count", "comm", "nranks"), [(123456, "0x2b34c80", 8), (1, "0x7f3b5c000d60", 1024)], ids=["early", "late"]
+)
+def test_numbers_of_other_widths_in_lines_of_one_length_are_told_apart(count: int, comm: str, nranks: int) -> None:
+    rng = random.Random(6)  # noqa: S311 - made-up logs, no secret
+    pointers = ("0x2b34c80", "0x7f3b5c000d60", "0x7f4b5c000d60", "0x7f3c5c000d60", "0x7f4c5c000d60")
+    others = [
+        (rng.choice((1, 123456, 134217728)), rng.randrange(3), rng.choice(pointers), rng.choice((8, 1024)))
+        for _ in range(CALLS)
+    ]
+    # the layout is that of the first line, in which the communicator begins elsewhere than in others as long
+    calls = [(count, 0, comm, nranks), *others]
+    log = "".join(
+        f"node01:100:120 [0] NCCL INFO Broadcast: opCount {number:04x} sendbuff 0x7f00 recvbuff 0x7f00 "
+        f"count {elements} datatype 7 op 0 root {root} comm {pointer} [nranks={size}] stream 0x55\n"
+        for number, (elements, root, pointer, size) in enumerate(calls)
+    ).encode()
+    assert what_it_says(read_stream("job.log", io.BytesIO(log))) == what_it_says(one_by_one(log))
+
+
 def test_threads_do_not_share_what_they_learn() -> None:
     with ThreadPoolExecutor(1) as pool:
         theirs = pool.submit(bulk._finder).result()

@@ -55,7 +55,7 @@ class Fields:
 
     Attributes:
         call_start, call_end: the operation's name; what stands before it says who calls.
-        count_start, comm_start, comm_end: from the count to root, and from the communicator to nranks.
+        count_start, comm_end: from the count to nranks; what lies between has other widths in other lines.
         rest_start: what stands behind the call.
         op_count_at, op_count_width: the digits of opCount.
         others: opCount and the addresses, whatever they are.
@@ -65,7 +65,6 @@ class Fields:
     call_start: int
     call_end: int
     count_start: int
-    comm_start: int
     comm_end: int
     rest_start: int
     op_count_at: int
@@ -233,7 +232,6 @@ class LayoutFinder:
         return Fields(
             *found.span("call"),
             found.start("count"),
-            found.start("comm"),
             found.end("nranks"),
             end,
             found.start("op_count"),

@@ -37,6 +37,8 @@ _LONGEST_PID = 10
 _LONGEST_DEVICE = 4
 _COUNTS = ("count", "dtype", "reduce_op", "root")
 _GROUP = ("comm", "nranks")
+_BETWEEN = b"comm"
+"""The word between these."""
 _SHAPE = (1, 2, 3, "call", *_COUNTS, *_GROUP)
 """The groups that tell calls apart: host, pid, device, operation, and the numbers."""
 _CLOCK = len("00:00:00")
@@ -162,7 +164,8 @@ class CallTexts:
     def _shape(self, line: bytes, fields: Fields, writer: int) -> int | None:
         """The number of the distinct call; None when its numbers are none."""
         call = line[fields.call_start : fields.call_end]
-        counts, group = line[fields.count_start : fields.comm_start], line[fields.comm_start : fields.comm_end]
+        # a longer count and a shorter pointer make a line as long: where one ends and the other begins, the line tells
+        counts, _, group = line[fields.count_start : fields.comm_end].partition(_BETWEEN)
         try:
             shape = CallShape(writer, self._ops[call], *self._counts[counts], *self._groups[group])
         except KeyError:
