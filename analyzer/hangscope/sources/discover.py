@@ -59,7 +59,7 @@ def discover(
     Raises:
         InputError: nothing at all is readable, or a URL cannot be had.
     """
-    finder = _Finder(limits or Limits(), members or _members_here)
+    finder = _Finder(limits or Limits(), members or list_here)
     for path in paths:
         finder.add(path)
     if not finder.inputs and not finder.has_content_records:
@@ -67,7 +67,8 @@ def discover(
     return finder.inputs, finder.records
 
 
-def _members_here(path: str, limits: Limits) -> list[Member]:
+def list_here(path: str, limits: Limits) -> list[Member]:
+    """What an archive holds, read on this machine."""
     from hangscope.sources.archive import list_members  # noqa: PLC0415 (few logs lie in one)
 
     return list_members(path, limits)

@@ -10,6 +10,7 @@ from hangscope.parse.run import read_inputs
 from hangscope.parse.source import ParsedSource
 from hangscope.records import dataclass
 from hangscope.sources.container import Limits
+from hangscope.sources.discover import list_here
 from hangscope.sources.inputs import Input
 from hangscope.sources.quote import Quoted, read_lines
 
@@ -29,9 +30,7 @@ class Here:
     jobs: int | None = None
 
     def list_members(self, path: str, limits: Limits) -> list[Member]:
-        from hangscope.sources.archive import list_members  # noqa: PLC0415 (few logs lie in one)
-
-        return list_members(path, limits)
+        return list_here(path, limits)
 
     def read(self, inputs: Sequence[Input], progress: Callable[[int, int], None] | None) -> list[ParsedSource]:
         return read_inputs(inputs, self.jobs, progress)
