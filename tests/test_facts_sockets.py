@@ -50,6 +50,6 @@ def test_any_rows_are_read(lines: list[str]) -> None:
 
 
 def test_long_rows_cost_little() -> None:
-    start = time.monotonic()
+    start = time.process_time()
     parse([NETSTAT, *["tcp 0 1 " + "a%:" * 1000 + " " + "a%:" * 300] * 100])
-    assert time.monotonic() - start < 2
+    assert time.process_time() - start < 2

@@ -211,7 +211,7 @@ def test_a_thousand_ranks_are_read_in_a_moment() -> None:
     between = [f"f{number} (lib/m{number}.py:{number})" for number in range(60)]
     stack = thread(" < ".join(["wait (threading.py:1)", *between, "main (t.py:1)"]))
     TABLE.read(stack)
-    began = time.perf_counter()
+    began = time.process_time()
     for _ in range(1000):
         TABLE.read(stack)
-    assert time.perf_counter() - began < 3
+    assert time.process_time() - began < 3

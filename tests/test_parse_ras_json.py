@@ -119,10 +119,10 @@ def test_hostile_reports_give_no_traceback(damage: str) -> None:
     "piece", ['{"communicators_count": 1, "communicators": [\n', '{"event": "PEER_DEAD", "peer": {\n']
 )
 def test_many_broken_reports_cost_little(piece: str) -> None:
-    start = time.monotonic()
+    start = time.process_time()
     source = read(piece * 20_000)
     assert source.record.error == "the JSON is cut off or damaged"
-    assert time.monotonic() - start < 5
+    assert time.process_time() - start < 5
 
 
 _VALUES = st.recursive(

@@ -91,13 +91,13 @@ def test_bounds() -> None:
 def test_gigantic_lines_take_no_time(line: str) -> None:
     heads = (LINES[3], MAIN.splitlines()[0], PYSTACK.splitlines()[0], LINES[0])
     text = "\n".join(part for head in heads for part in (head, line, line, line)) + "\n"
-    begin = time.perf_counter()
+    begin = time.process_time()
     for dump in read(text):
         assert len(dump.command) <= builder.MAX_COMMAND
         for thread in dump.threads:
             assert len(thread.name) <= builder.MAX_NAME
             assert all(len(frame.function) <= builder.MAX_NAME for frame in thread.frames)
-    assert time.perf_counter() - begin < 2
+    assert time.process_time() - begin < 2
 
 
 def test_time_grows_with_the_length() -> None:
@@ -105,7 +105,7 @@ def test_time_grows_with_the_length() -> None:
     lines.sort(key=lambda line: zlib.crc32(line.encode()))
     times = []
     for repeat in (1, 4):
-        begin = time.perf_counter()
+        begin = time.process_time()
         read("\n".join(lines * repeat))
-        times.append(time.perf_counter() - begin)
+        times.append(time.process_time() - begin)
     assert times[1] < times[0] * 12 + 0.5
