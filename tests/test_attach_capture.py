@@ -116,9 +116,10 @@ def test_a_launcher_is_no_rank_although_its_environment_says_so(tmp_path: Path) 
     script = tmp_path / "torchrun"
     script.write_text(
         "import os, subprocess, sys, time\n"
-        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'],"
+        # the worker itself says that it is there: for a moment after its start it has no environment
+        "work = 'import os, time; print(os.getpid(), flush=True); time.sleep(600)'\n"
+        "child = subprocess.Popen([sys.executable, '-c', work],"
         " env={**os.environ, 'RANK': '0', 'LOCAL_RANK': '0', 'WORLD_SIZE': '1'})\n"
-        "print(child.pid, flush=True)\n"
         "child.wait()\n"
     )
     environment = {**os.environ, "RANK": "0", "WORLD_SIZE": "1", "MASTER_PORT": str(next(_PORTS))}
