@@ -55,17 +55,22 @@ def test_rules_go_together() -> None:
 
 
 @pytest.mark.parametrize("path", FILES, ids=_by_place)
-def test_rule_is_found_by_each_kind_of_fact_that_it_names(path: Path) -> None:
+def test_index_names_the_facts_that_a_rule_needs(path: Path) -> None:
     when = load_rule(path).when
-    for condition in (*when.all, *when.any):
-        assert condition.fact in loader._FACT.findall(path.read_text(encoding="utf-8"))
+    assert loader.read_needs(path) == (tuple(c.fact for c in when.all), tuple(c.fact for c in when.any))
 
 
-def test_only_rules_about_what_was_seen_are_loaded() -> None:
+def test_only_rules_that_what_was_seen_can_fire_are_loaded() -> None:
     rules = load_rules()
-    kind = next(condition.fact for rule in rules for condition in rule.when.all)
-    about = [rule for rule in rules if kind in {c.fact for c in (*rule.when.all, *rule.when.any, *rule.when.none)}]
-    assert load_rules_about(frozenset([kind])) == tuple(about)
+    both = next(rule for rule in rules if len({c.fact for c in rule.when.all}) > 1 and rule.when.any)
+    needed, either = {c.fact for c in both.when.all}, both.when.any[0].fact
+    assert both in load_rules_about(frozenset({*needed, either}))
+    assert both not in load_rules_about(frozenset(needed))
+    assert both not in load_rules_about(frozenset({min(needed), either}))
+    kind = next(rule.when.any[0].fact for rule in rules if not rule.when.all)
+    alone = [r for r in rules if {c.fact for c in r.when.all} <= {kind}]
+    alone = [r for r in alone if not r.when.any or kind in {c.fact for c in r.when.any}]
+    assert load_rules_about(frozenset([kind])) == tuple(alone)
     assert load_rules_about(frozenset()) == ()
 
 

@@ -59,6 +59,11 @@ class EventIndex:
         found = [event for kind in kinds for event in self._by_kind.get(kind, ())]
         return sorted(found, key=_order)
 
+    @property
+    def kinds(self) -> frozenset[str]:
+        """The kinds that there are."""
+        return frozenset(self._by_kind)
+
     def has(self, *kinds: str) -> bool:
         """Whether any event is of one of these kinds."""
         return any(kind in self._by_kind for kind in kinds)

@@ -16,13 +16,13 @@ from hangscope.diagnose.extent import World
 from hangscope.diagnose.rule import Rule
 from hangscope.diagnose.shipped import load_rules_about
 from hangscope.diagnose.verdict import Diagnosis, choose_verdict, no_findings
-from hangscope.facts.collect import collect_facts
+from hangscope.facts.collect import Facts, collect_facts
 from hangscope.facts.comparisons import compare
 from hangscope.facts.counts import find_counts
 from hangscope.facts.coverage import coverage
 from hangscope.facts.last_words import last_words
 from hangscope.facts.stuck import stuck_calls
-from hangscope.model import AttemptResult, Fact, Finding, History, Report
+from hangscope.model import AttemptResult, Finding, History, Report
 from hangscope.parse.executors import Executor, open_executor
 from hangscope.parse.reader import read_stream
 from hangscope.report.build import build_report
@@ -113,11 +113,11 @@ def _report(job: Job, rules: Sequence[str | Path], history: int) -> Report:
     facts = collect_facts(job)
     diagnosis = diagnose(job, rules, facts)
     attempts = diagnose_attempts(job, rules)
-    stuck = dataclasses.replace(job, stuck=stuck_calls(job, facts))
+    stuck = dataclasses.replace(job, stuck=stuck_calls(job, facts.found))
     return build_report(stuck, diagnosis, compare(job), attempts, history_of(job, history))
 
 
-def diagnose(job: Job, rules: Sequence[str | Path] = (), facts: Sequence[Fact] | None = None) -> Diagnosis:
+def diagnose(job: Job, rules: Sequence[str | Path] = (), facts: Facts | None = None) -> Diagnosis:
     """Applies the rule base to a job.
 
     Args:
@@ -125,7 +125,7 @@ def diagnose(job: Job, rules: Sequence[str | Path] = (), facts: Sequence[Fact] |
         rules: folders of further rules.
         facts: the job's facts, when they are at hand already.
     """
-    known = tuple(collect_facts(job) if facts is None else facts)
+    known = collect_facts(job) if facts is None else facts
     base = _rules_for(known, rules)
     world = World(job.world_size, {rank: process.host for rank, process in job.ranks.items() if process.host})
     findings = evaluate(base, known, job.versions, without_nccl=job.without_nccl, world=world)
@@ -134,12 +134,12 @@ def diagnose(job: Job, rules: Sequence[str | Path] = (), facts: Sequence[Fact] |
     return choose_verdict(findings, base, gaps=gaps, fallback=no_findings(last_words(job)))
 
 
-def _rules_for(facts: Sequence[Fact], own: Sequence[str | Path]) -> tuple[Rule, ...]:
+def _rules_for(facts: Facts, own: Sequence[str | Path]) -> tuple[Rule, ...]:
     if own:
         from hangscope.diagnose.own_rules import load_checked_rules  # noqa: PLC0415 (loads all grammars)
 
         return load_checked_rules(own)
-    return load_rules_about(frozenset(fact.kind for fact in facts))
+    return load_rules_about(facts.kinds)
 
 
 def diagnose_attempts(job: Job, rules: Sequence[str | Path] = ()) -> tuple[AttemptResult, ...]:

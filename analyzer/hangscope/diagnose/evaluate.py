@@ -15,6 +15,7 @@ from hangscope.diagnose.rule import Rule
 from hangscope.diagnose.settings import fit_remedy, in_order
 from hangscope.diagnose.template import Subject, headline, render, sentences
 from hangscope.diagnose.versions import Fit, fits
+from hangscope.facts.collect import Facts
 from hangscope.model import Evidence, Fact, Finding, Remedy, Role
 
 MOST_EVIDENCE = 12
@@ -29,7 +30,7 @@ _FOR_OTHERS = 4
 
 def evaluate(
     rules: Iterable[Rule],
-    facts: Iterable[Fact],
+    facts: Facts | Iterable[Fact],
     versions: Versions | None = None,
     *,
     without_nccl: bool = False,

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from hangscope.diagnose.rule import Condition, FieldTest, Operator
 from hangscope.diagnose.template import field_value
+from hangscope.facts.collect import Facts
 from hangscope.model import Fact, Value
 
 Key = object
@@ -15,18 +16,24 @@ Key = object
 class FactIndex:
     """The facts of one job by kind, earliest first, those without a time last."""
 
-    def __init__(self, facts: Iterable[Fact]) -> None:
+    def __init__(self, facts: Facts | Iterable[Fact]) -> None:
+        self._facts = facts if isinstance(facts, Facts) else None
         self._kinds: dict[str, list[Fact]] = {}
-        for fact in facts:
+        for fact in facts if self._facts is None else ():
             self._kinds.setdefault(fact.kind, []).append(fact)
         for found in self._kinds.values():
             found.sort(key=_order)
         # Rules share conditions (the rank died, the call is stuck): each is answered once.
         self._answers: dict[str, list[Fact]] = {}
 
+    def _of(self, kind: str) -> list[Fact]:
+        if self._facts is not None and kind not in self._kinds:
+            self._kinds[kind] = sorted(self._facts.of(kind), key=_order)
+        return self._kinds.get(kind, [])
+
     def meeting(self, condition: Condition) -> list[Fact]:
         """Facts of the condition's kind that pass all of its tests."""
-        candidates = self._kinds.get(condition.fact, [])
+        candidates = self._of(condition.fact)
         if not condition.tests or not candidates:
             return candidates
         # repr, because True and 1 are equal as keys and differ as tests.

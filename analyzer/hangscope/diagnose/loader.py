@@ -39,7 +39,7 @@ _RULE_KEYS = (
 )
 _WHEN_KEYS = ("all", "any", "none", "share", "before", "culprits", "min_count")
 _FIRST_TABLE = expression(r"^\[", re.MULTILINE)
-_FACT = expression(r'fact = "(\w+)"')  # tests/test_rules.py: it finds all that a rule's conditions name
+_WHEN = expression(r"^\[when\]\n(.*?)(?=^\[|\Z)", re.MULTILINE | re.DOTALL)
 _BESIDE_RULES = ("causes.toml", "settings.toml")
 _MAX_BYTES = 1 << 20
 
@@ -165,9 +165,21 @@ def read_rule(table: Table, name: str, family: str) -> Rule:
     )
 
 
-def fact_kinds_named(path: Path) -> tuple[str, ...]:
-    """The kinds of facts that a rule's conditions name, without reading the rule: its cases may name more."""
-    return tuple(dict.fromkeys(_FACT.findall(_read(path))))
+def read_needs(path: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The kinds of facts that the entries of `all` and of `any` name; no other part of the rule is read.
+
+    Raises:
+        RuleError: with the file, the line, the key and what is wrong with it.
+    """
+    text = _read(path)
+    try:
+        # a case may hold such a line, too, but the conditions stand before it
+        found = _WHEN.search(text)
+        table = _parse(path, found[1] if found is not None else "")
+        when = _read_when(table)
+    except RuleError:
+        when = _load(path, text).when
+    return tuple(one.fact for one in when.all), tuple(one.fact for one in when.any)
 
 
 def read_head(path: Path) -> tuple[Heading, tuple[str, ...]]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from hangscope.cache import kept, stamps
-from hangscope.diagnose.loader import fact_kinds_named, load_rule, read_head, rule_files
+from hangscope.diagnose.loader import load_rule, read_head, read_needs, rule_files
 from hangscope.diagnose.rule import Heading, Rule
 from hangscope.records import dataclass
 from hangscope.resources import rules_dir
@@ -26,13 +26,19 @@ class Entry:
         file: its path below the folder of the rules.
         heading: what a list of rules shows of it.
         explains: the causes that it accounts for.
-        kinds: the kinds of facts that its conditions name.
+        needed: the kinds of facts without which it cannot fire.
+        either: the kinds of which one is needed, too; none if empty.
     """
 
     file: str
     heading: Heading
     explains: tuple[str, ...]
-    kinds: tuple[str, ...]
+    needed: tuple[str, ...]
+    either: tuple[str, ...]
+
+    def can_fire(self, kinds: frozenset[str]) -> bool:
+        """Whether facts of these kinds are enough for the rule."""
+        return kinds.issuperset(self.needed) and not (self.either and kinds.isdisjoint(self.either))
 
     def load(self) -> Rule:
         """Reads the rule."""
@@ -56,7 +62,7 @@ def load_rules_about(kinds: frozenset[str]) -> tuple[Rule, ...]:
     Raises:
         RuleError: a file is wrong.
     """
-    return tuple(entry.load() for entry in shipped_rules() if not kinds.isdisjoint(entry.kinds))
+    return tuple(entry.load() for entry in shipped_rules() if entry.can_fire(kinds))
 
 
 def load_rules_naming(cause: str) -> tuple[Rule, ...]:
@@ -80,14 +86,18 @@ def list_rules(extra_dirs: Iterable[str | Path] = (), family: str = "") -> list[
 
 
 def _entry(path: Path) -> Entry:
-    return Entry(str(path.relative_to(rules_dir())), *read_head(path), fact_kinds_named(path))
+    return Entry(str(path.relative_to(rules_dir())), *read_head(path), *read_needs(path))
 
 
 def _pack(entries: Sequence[Entry]) -> object:
-    return [[entry.file, dataclasses.astuple(entry.heading), entry.explains, entry.kinds] for entry in entries]
+    return [
+        [entry.file, dataclasses.astuple(entry.heading), entry.explains, entry.needed, entry.either]
+        for entry in entries
+    ]
 
 
 def _unpack(packed: Any) -> tuple[Entry, ...]:  # noqa: ANN401 - what was in the file
     return tuple(
-        Entry(file, Heading(*heading), tuple(explains), tuple(kinds)) for file, heading, explains, kinds in packed
+        Entry(file, Heading(*heading), *(tuple(names) for names in (explains, needed, either)))
+        for file, heading, explains, needed, either in packed
     )

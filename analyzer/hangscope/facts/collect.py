@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import logging
 import pkgutil
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from types import ModuleType
 
@@ -53,30 +55,69 @@ def fact_kinds() -> Mapping[str, FactKind]:
     return {kind: what for module in fact_modules() for kind, what in module.KINDS.items()}
 
 
-def collect_facts(job: Job) -> list[Fact]:
+class Facts:
+    """The facts of a job. What a line says becomes a fact when its kind is asked for: most are asked for by nobody.
+
+    Iterating gives what lines say, in the order of the job's events, then what was found out.
+
+    Attributes:
+        found: what the modules of this package found out.
+        kinds: the kinds of all facts.
+    """
+
+    def __init__(self, job: Job, found: Iterable[Fact] = ()) -> None:
+        self.found = tuple(found)
+        self._found: dict[str, list[Fact]] = defaultdict(list)
+        for fact in self.found:
+            self._found[fact.kind].append(fact)
+        self.kinds = job.events.kinds | self._found.keys()
+        self._job = job
+        self._said: dict[str, list[Fact]] = {}
+
+    def of(self, kind: str) -> list[Fact]:
+        """The facts of a kind, each the same whenever it is asked for."""
+        return [*self._said_of(kind), *self._found.get(kind, ())]
+
+    def __iter__(self) -> Iterator[Fact]:
+        said = {kind: iter(self._said_of(kind)) for kind in self._job.events.kinds}
+        for event in self._job.events:
+            if (fact := next(said[event.kind], None)) is not None:
+                yield fact
+        yield from self.found
+
+    def _said_of(self, kind: str) -> list[Fact]:
+        """Every event of a kind as a fact of that kind."""
+        if kind not in self._said:
+            events = self._job.events.of(kind)[:_MAX_OF_A_KIND]
+            facts = [fact_of(event) for event in events]
+            if kind in NAMING_RANKS:
+                facts = [_ranked(fact, event, self._who) for fact, event in zip(facts, events, strict=True)]
+            self._said[kind] = facts
+        return self._said[kind]
+
+    @functools.cached_property
+    def _who(self) -> RankFinder:
+        return RankFinder(self._job)
+
+
+def collect_facts(job: Job) -> Facts:
     """All facts of a job. A module that fails costs its facts only, and says so in the log."""
-    facts = list(_said(job))
+    found: list[Fact] = []
     for module in fact_modules():
         try:
-            facts.extend(module.find(job))
+            found.extend(module.find(job))
         except Exception as error:
             name = f"{type(error).__name__}: {error}"
             log.error("a part of the analysis failed (%s: %s); its facts are missing", module.__name__, name)  # noqa: TRY400 (no trace for users)
             log.debug("the trace", exc_info=True)
-    return facts
+    return Facts(job, found)
 
 
-def _said(job: Job) -> Iterator[Fact]:
-    """Every event as a fact of its own kind."""
-    who = RankFinder(job)
-    counts: dict[str, int] = {}
-    for event in job.events:
-        counts[event.kind] = counts.get(event.kind, 0) + 1
-        if counts[event.kind] <= _MAX_OF_A_KIND:
-            fact = fact_of(event)
-            if not fact.ranks and event.kind in NAMING_RANKS and (rank := who.rank_of(event)) is not None:
-                fact = replace(fact, ranks=(rank,))
-            yield fact
+def _ranked(fact: Fact, event: Event, who: RankFinder) -> Fact:
+    """The fact, with the rank that its line names where nobody knows who wrote it."""
+    if fact.ranks or (rank := who.rank_of(event)) is None:
+        return fact
+    return replace(fact, ranks=(rank,))
 
 
 def fact_of(event: Event, why: str = "") -> Fact:
