@@ -35,12 +35,11 @@ def find_attached(sources: Iterable[ParsedSource]) -> list[Attached]:
 
 def _processes(source: ParsedSource) -> Iterator[Attached]:
     folder = source.record.file.rpartition("/")[0]
-    for event in source.events:
-        if event.kind == "attach_process":
-            pid, host, rank = event.number("process"), event.fields.get("host"), event.number("rank")
-            if pid is not None and isinstance(host, str):
-                ranked = event.fields.get("role") == "rank"
-                yield Attached(f"{folder}/" if folder else "", host, pid, rank if ranked else None)
+    for event in source.by_kind.of("attach_process"):
+        pid, host, rank = event.number("process"), event.fields.get("host"), event.number("rank")
+        if pid is not None and isinstance(host, str):
+            ranked = event.fields.get("role") == "rank"
+            yield Attached(f"{folder}/" if folder else "", host, pid, rank if ranked else None)
 
 
 def find_hosts(files: Iterable[str], attached: Iterable[Attached]) -> dict[str, str]:
@@ -67,6 +66,5 @@ def pid_in_name(file: str) -> int | None:
 def what_was_refused(sources: Iterable[ParsedSource]) -> Iterator[str]:
     """Warnings: what attach wanted to see and could not, with the reason."""
     for source in sources:
-        for event in source.events:
-            if event.kind == "attach_incomplete":
-                yield f"not seen: {event.fields.get('what')}"
+        for event in source.by_kind.of("attach_incomplete"):
+            yield f"not seen: {event.fields.get('what')}"

@@ -96,12 +96,12 @@ def _run(source: ParsedSource) -> str:
 
 def _after_restart(source: ParsedSource, warnings: list[str]) -> tuple[ParsedSource, list[int]]:
     """What stands behind the last restart in the file, when something came after it; and the lines of all restarts."""
-    said = [e for e in source.events if e.kind in RESTART_KINDS and e.fields.get("attempts_left") != 0]
+    said = [e for e in source.by_kind.of(*RESTART_KINDS) if e.fields.get("attempts_left") != 0]
     restarts = {e.line.number: e.fields.get("attempts_left") for e in said if e.line.number < source.record.lines}
     returned = {number: None for number in _new_processes(source) if number < source.record.lines}
     cut = max((*restarts, *returned), default=0)
-    after = [event for event in source.events if event.line.number > cut]
-    if not cut or not after:
+    after = [event for event in source.events if event.line.number > cut] if cut else []
+    if not after:
         return source, []
     warnings.append(
         f"{source.record.file}: the job was restarted; what stands after line {cut} is analyzed, not what is before"
@@ -154,7 +154,7 @@ def _new_processes(source: ParsedSource) -> list[int]:
     Two processes that claim one rank at the same time are another matter (a duplicate rank): there both go on.
     """
     spans = {(w.key.host, w.key.pid): (w.first_line, _last_number(w)) for w in source.writers if w.key.pid is not None}
-    starts = [e for e in source.events if e.kind == "comm_init_start" and e.fields.get("parent") is None]
+    starts = [e for e in source.by_kind.of("comm_init_start") if e.fields.get("parent") is None]
     # in smaller communicators several processes have the same rank
     world = max((size_in(event.fields.get("nranks")) for event in starts), default=0)
     owners: dict[Value, tuple[str | None, int | None]] = {}

@@ -54,7 +54,17 @@ def best_claim(claims: Sequence[Claim]) -> Claim:
     return max(votes.items(), key=lambda vote: (TRUST.get(vote[0].source, 0), vote[1], -vote[0].rank))[0]
 
 
-def event_claims(event: Event, world: int | None) -> Iterator[tuple[int, str]]:
+_CLAIMING = ("comm_init_start", "comm_init_complete", "inspector_last", "environment_print")
+
+
+def event_claims(source: ParsedSource, world: int | None) -> Iterator[tuple[Event, int, str]]:
+    """The events of an input that state their rank of the world, with it and with who says so."""
+    for event in source.by_kind.of(*_CLAIMING):
+        for rank, origin in _claimed(event, world):
+            yield event, rank, origin
+
+
+def _claimed(event: Event, world: int | None) -> Iterator[tuple[int, str]]:
     fields = event.fields
     if event.kind in ("comm_init_start", "comm_init_complete"):
         rank, nranks = fields.get("group_rank"), fields.get("nranks")
@@ -72,7 +82,7 @@ def event_claims(event: Event, world: int | None) -> Iterator[tuple[int, str]]:
 
 def agent_ranks(source: ParsedSource) -> list[int]:
     """The last ``global_ranks=[...]`` that the agent of this file printed."""
-    said = [e for e in source.events if e.kind == "rendezvous_value" and e.fields.get("result_name") == "global_ranks"]
+    said = [e for e in source.by_kind.of("rendezvous_value") if e.fields.get("result_name") == "global_ranks"]
     return [int(number) for number in re.findall(r"\d+", str(said[-1].fields.get("value")))] if said else []
 
 
@@ -81,11 +91,11 @@ def failure_table(sources: Iterable[ParsedSource]) -> dict[int, int]:
     ranks: dict[int, int] = {}
     for source in sources:
         current: int | None = None
-        for event in source.events:
+        for event in source.by_kind.of("failure_rank", "failure_exitcode"):
             if event.kind == "failure_rank":
                 value = event.fields.get("failed_rank")
                 current = value if isinstance(value, int) else None
-            elif event.kind == "failure_exitcode" and current is not None:
+            elif current is not None:
                 pid = event.fields.get("worker_pid")
                 if isinstance(pid, int):
                     ranks[pid] = current
@@ -97,11 +107,10 @@ def test_table(sources: Iterable[ParsedSource]) -> dict[int, int]:
     """pid -> global rank, by the list of devices at the head of nccl-tests' output, where each process is one rank."""
     listed: dict[int, set[int]] = {}
     for source in sources:
-        for event in source.events:
-            if event.kind == "bench_rank":
-                pid, rank = event.fields.get("worker_pid"), event.fields.get("listed_rank")
-                if isinstance(pid, int) and isinstance(rank, int):
-                    listed.setdefault(pid, set()).add(rank)
+        for event in source.by_kind.of("bench_rank"):
+            pid, rank = event.fields.get("worker_pid"), event.fields.get("listed_rank")
+            if isinstance(pid, int) and isinstance(rank, int):
+                listed.setdefault(pid, set()).add(rank)
     return {pid: next(iter(ranks)) for pid, ranks in listed.items() if len(ranks) == 1}
 
 
@@ -112,12 +121,11 @@ def edge_ranks(sources: Iterable[ParsedSource]) -> dict[WriterKey, int]:
     """
     numbers: dict[WriterKey, set[int]] = {}
     for source in sources:
-        for event in source.events:
-            if event.kind == "channel_edge":
-                side = "target" if str(event.fields.get("direction")).startswith("rec") else "source"
-                number = event.fields.get(side)
-                if isinstance(number, int):
-                    numbers.setdefault(writer_key(event.line), set()).add(number)
+        for event in source.by_kind.of("channel_edge"):
+            side = "target" if str(event.fields.get("direction")).startswith("rec") else "source"
+            number = event.fields.get(side)
+            if isinstance(number, int):
+                numbers.setdefault(writer_key(event.line), set()).add(number)
     processes = {(key.host, key.pid): ranks for key, ranks in numbers.items() if key.pid is not None}
     told = [next(iter(ranks)) for ranks in processes.values() if len(ranks) == 1]
     if len(told) != len(numbers) or len(set(told)) != len(told):

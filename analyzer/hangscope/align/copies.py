@@ -20,13 +20,23 @@ def without_copies(sources: Sequence[ParsedSource]) -> tuple[list[ParsedSource],
     """
     kept: list[ParsedSource] = []
     warnings: list[str] = []
+    alone: dict[Hashable, ParsedSource] = {}
     by_content: dict[Hashable, list[ParsedSource]] = defaultdict(list)
     for source in sources:
-        content = _one_of_a_kind(source)
-        if content is None:
+        outline = _one_of_a_kind(source)
+        if outline is None:
             kept.append(source)
             continue
-        alike = by_content[content]
+        if outline not in alone:
+            # no other is like it so far: what its lines say need not be looked at
+            alone[outline] = source
+            kept.append(source)
+            continue
+        first = alone[outline]
+        if not by_content[outline]:
+            by_content[outline].append(first)
+            by_content[outline, _words(first)].append(first)
+        alike = by_content[outline, _words(source)]
         original = next((other for other in alike if _same_rest(source, other)), None)
         if original is None:
             kept.append(source)
@@ -37,7 +47,7 @@ def without_copies(sources: Sequence[ParsedSource]) -> tuple[list[ParsedSource],
 
 
 def _one_of_a_kind(source: ParsedSource) -> Hashable | None:
-    """What only a copy of the source has in common with it; None when other processes may have written the same.
+    """What only a copy of the source has in common with it, but for what the lines say; None when others may have it.
 
     A process says who wrote a file by naming itself, or the time to the microsecond.
     """
@@ -46,7 +56,7 @@ def _one_of_a_kind(source: ParsedSource) -> Hashable | None:
     if source.recordings or only_dumps(source):
         return None
     record = source.record
-    content = (record.bytes, record.lines, len(source.calls), _words(source))
+    content = (record.bytes, record.lines, len(source.calls), len(source.events))
     processes = {(key.host, key.pid) for writer in source.writers if (key := writer.key).host and key.pid}
     if processes:
         return (*content, frozenset(processes))

@@ -72,7 +72,7 @@ class Owners:
 
 def only_dumps(source: ParsedSource) -> bool:
     """Whether a file holds stack dumps and no messages."""
-    return bool(source.dumps) and all(event.kind in _HEADS for event in source.events)
+    return bool(source.dumps) and _HEADS.issuperset(source.by_kind.kinds)
 
 
 def find_owners(sources: Sequence[ParsedSource], hosts: Mapping[str, str | None]) -> Owners:
@@ -133,11 +133,10 @@ def _parent_table(
     """(host, process id) -> its parent's, by tables of processes."""
     found: dict[tuple[str | None, int], int] = {}
     for source in sources:
-        for event in source.events:
-            if event.kind == "process_state":
-                pid, parent = event.number("process"), event.number("parent")
-                if pid is not None and parent is not None:
-                    found[event.line.host or hosts.get(event.line.file), pid] = parent
+        for event in source.by_kind.of("process_state"):
+            pid, parent = event.number("process"), event.number("parent")
+            if pid is not None and parent is not None:
+                found[event.line.host or hosts.get(event.line.file), pid] = parent
     return found
 
 
@@ -145,11 +144,10 @@ def _told_roles(sources: Iterable[ParsedSource]) -> dict[tuple[str | None, int |
     """(host, process id) -> role, as attach saw it."""
     found: dict[tuple[str | None, int | None], str] = {}
     for source in sources:
-        for event in source.events:
-            if event.kind == "attach_process":
-                host, role = event.fields.get("host"), event.fields.get("role")
-                if isinstance(host, str) and isinstance(role, str):
-                    found[host, event.number("process")] = role
+        for event in source.by_kind.of("attach_process"):
+            host, role = event.fields.get("host"), event.fields.get("role")
+            if isinstance(host, str) and isinstance(role, str):
+                found[host, event.number("process")] = role
     return found
 
 

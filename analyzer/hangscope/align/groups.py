@@ -94,12 +94,12 @@ class _Lifecycle:
         self._found: list[Communicator] = []
 
     def run(self) -> list[Communicator]:
-        for event in self._process.events:
+        for event in self._process.by_kind.of("comm_init_start", "comm_init_complete", "comm_teardown"):
             if event.kind == "comm_init_start":
                 self._start(event)
             elif event.kind == "comm_init_complete":
                 self._complete(event)
-            elif event.kind == "comm_teardown" and event.fields.get("stage") != "START":
+            elif event.fields.get("stage") != "START":
                 self._end(event)
         return self._found
 

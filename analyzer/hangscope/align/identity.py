@@ -170,9 +170,8 @@ class _Identifier:
             if key.rank is not None:
                 self._claim(key, key.rank, key.rank_source)
         for source in self._sources:
-            for event in source.events:
-                for rank, origin in event_claims(event, self._world_size):
-                    self._claim(writer_key(event.line), rank, origin)
+            for event, rank, origin in event_claims(source, self._world_size):
+                self._claim(writer_key(event.line), rank, origin)
             self._claim_by_file(source)
         self._claim_by_process_ids()
         for one in self._attached:
@@ -308,14 +307,22 @@ class _Identifier:
                 process.add_lines(self._writers[key])
         by_event: dict[int, Process] = {}
         for source in self._sources:
+            # a key costs as much as a dozen looks at a tuple, and a file has few writers
+            known: dict[tuple[object, ...], Process] = {}
             for event in source.events:
-                process = by_event[id(event)] = by_writer[writer_key(event.line)]
+                line = event.line
+                who = (line.file, line.stream, line.host, line.pid, line.rank, line.rank_source, line.local_rank)
+                process = known.get(who)
+                if process is None:
+                    process = known[who] = by_writer[writer_key(line)]
+                by_event[id(event)] = process
                 process.events.append(event)
-                if process.gpu is None and event.kind in ("comm_init_start", "comm_init_complete"):
-                    process.gpu = gpu_of(event)
-                host = event.fields.get("host")
-                if event.kind == "environment_print" and process.host is None and isinstance(host, str):
-                    process.host = host
+        for process in ranked.values():
+            inits = map(gpu_of, process.by_kind.of("comm_init_start", "comm_init_complete"))
+            process.gpu = next((gpu for gpu in inits if gpu is not None), None)
+            if process.host is None:
+                prints = (event.fields.get("host") for event in process.by_kind.of("environment_print"))
+                process.host = next((host for host in prints if isinstance(host, str)), None)
         return by_writer, by_event, list(ranked.values())
 
     def _decide_rank(self, process: Process, claims: list[Claim]) -> None:

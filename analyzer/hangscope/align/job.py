@@ -287,14 +287,16 @@ def _compare_calls(
 
 def _fill_in(sources: Iterable[ParsedSource], identity: Identity) -> None:
     """Writes rank and host into the events, as far as their process or file tells them."""
-    for source in sources:
-        host = hints(source.record.file).host
-        for event in source.events:
-            process = identity.by_event[id(event)]
-            event.rank = event.line.rank if event.line.rank_source == "rank-prefix" else process.rank
-            # torch's prefix names a rank and no host: other lines of that rank may
-            named = identity.ranks.get(event.rank) if event.rank is not None else None
-            event.process_host = process.host or host or (named.host if named is not None else None)
+    hosts = {source.record.file: hints(source.record.file).host for source in sources}
+    for process in identity.processes:
+        for event in process.events:
+            line = event.line
+            rank = event.rank = line.rank if line.rank_source == "rank-prefix" else process.rank
+            host = process.host or hosts[line.file]
+            if not host and rank is not None and (named := identity.ranks.get(rank)) is not None:
+                # torch's prefix names a rank and no host: other lines of that rank may
+                host = named.host
+            event.process_host = host or None
 
 
 def _hosts(identity: Identity) -> tuple[str, ...]:

@@ -11,16 +11,14 @@ numbered by the order of their lines, so calls of such files cannot be compared.
 
 from __future__ import annotations
 
-import itertools
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from hangscope.align.call_objects import objects_called
 from hangscope.model import Event
-from hangscope.parse.columns import CallColumns, pointer, writer_key
+from hangscope.parse.columns import CallColumns, pointer
 from hangscope.parse.source import ParsedSource
-from hangscope.records import dataclass
 
 if TYPE_CHECKING:
     import numpy as np
@@ -43,7 +41,7 @@ def out_of_order(sources: Sequence[ParsedSource]) -> frozenset[str]:
 
     Few calls may stand in order by chance, so one export's files are trusted or doubted together.
     """
-    found = {source.record.file for source in sources if _is_turned(source)}
+    found = set(_turned(sources))
     with_calls = {source.record.file for source in sources if len(source.calls)}
     if with_calls and len(found & with_calls) * 2 >= len(with_calls):
         found |= with_calls
@@ -61,71 +59,121 @@ def describe_order(files: frozenset[str]) -> Iterator[str]:
         )
 
 
-def _is_turned(source: ParsedSource) -> bool:
-    calls: Mapping[Object, Lines] = {}
-    if len(source.calls):
-        calls, falls = _look_at_calls(source.calls)
-        if falls:
-            return True
-    return _inits_are_late(source.events, calls) or _times_fall(source.events)
+def _turned(sources: Iterable[ParsedSource]) -> Iterator[str]:
+    """Names of the files that show by themselves that their lines are not in order."""
+    for some in _together(sources):
+        tables = [source.calls for source in some]
+        nothing: list[tuple[dict[Object, Lines], bool]] = [({}, False)] * len(some)
+        looks = _look_at_calls(tables) if any(map(len, tables)) else nothing
+        for source, (lines, falls) in zip(some, looks, strict=True):
+            if falls or _inits_are_late(source, lines) or _times_fall(source.events):
+                yield source.record.file
 
 
-def _look_at_calls(columns: CallColumns) -> tuple[dict[Object, Lines], bool]:
-    """The lines of the calls on each object, and whether their opCounts or times keep falling."""
+def _together(sources: Iterable[ParsedSource]) -> Iterator[list[ParsedSource]]:
+    """Inputs whose calls can be sorted at once; one that has more than that stands alone."""
+    some: list[ParsedSource] = []
+    count = 0
+    for source in sources:
+        if some and count + len(source.calls) > _AT_ONCE:
+            yield some
+            some, count = [], 0
+        some.append(source)
+        count += len(source.calls)
+    if some:
+        yield some
+
+
+def _look_at_calls(tables: Sequence[CallColumns]) -> list[tuple[dict[Object, Lines], bool]]:
+    """For each input the lines of the calls on each object, and whether their opCounts or times keep falling."""
     import numpy as np  # noqa: PLC0415 - it takes longer to import than much of an analysis without calls
 
-    codes: dict[Object, int] = {}
+    codes: list[dict[Object, int]] = []
+    inputs: list[int] = []
     of_shape = []
-    for shape in columns.shapes:
-        writer = columns.writers[shape.writer]
-        of_shape.append(codes.setdefault((writer.host, writer.pid, shape.comm), len(codes)))
-    objects = np.array(of_shape, dtype=np.int32)
-    wide = columns.op_count.itemsize > np.dtype(np.int32).itemsize
-    counts = _Steps(np.frombuffer(columns.op_count, dtype=np.int64 if wide else np.int32), least=0)
-    times = None if columns.times is None else _Steps(np.frombuffer(columns.times, dtype=np.float64))
+    for number, columns in enumerate(tables):
+        known: dict[Object, int] = {}
+        called, own = objects_called(columns)
+        of_object = []
+        for writer, comm in called:
+            key = columns.writers[writer]
+            of_object.append(known.setdefault((key.host, key.pid, comm), len(inputs) + len(known)))
+        of_shape.append(np.array(of_object, dtype=np.int32)[np.array(own, dtype=np.intp)])
+        codes.append(known)
+        inputs += [number] * len(known)
+    wide = any(columns.op_count.itemsize > np.dtype(np.int32).itemsize for columns in tables)
+    timed = any(columns.times is not None for columns in tables)
+    counts, times = (_Steps(np.array(inputs, dtype=np.intp), len(tables)) for _ in range(2))
     pieces: dict[int, list[Lines]] = defaultdict(list)
-    for low in range(0, len(columns), _AT_ONCE):
-        mine = objects[np.frombuffer(columns.shape, dtype=np.int32)[low : low + _AT_ONCE]]
+    for low in range(0, max(map(len, tables), default=0) if len(tables) == 1 else 1, _AT_ONCE):
+        part = slice(low, low + _AT_ONCE)
+        rows = [np.frombuffer(columns.shape, dtype=np.int32)[part] for columns in tables]
+        mine = np.concatenate([own[row] for own, row in zip(of_shape, rows, strict=True)])
         # numbers of two bytes are sorted by counting them
-        order = np.argsort(mine.astype(np.uint16) if len(codes) < 1 << 16 else mine, kind="stable")
-        lines = np.frombuffer(columns.line, dtype=np.int32)[low : low + _AT_ONCE][order]
-        ends = np.flatnonzero(np.diff(mine[order], append=-1)) + 1
-        bounds = [0, *ends.tolist()]
-        for start, end in itertools.pairwise(bounds):
-            code = int(mine[order[start]])
+        order = np.argsort(mine.astype(np.uint16) if len(inputs) < 1 << 16 else mine, kind="stable")
+        mine = mine[order]
+        lines = np.concatenate([np.frombuffer(columns.line, dtype=np.int32)[part] for columns in tables])[order]
+        starts = np.flatnonzero(np.diff(mine, prepend=-1))
+        for code, start, end in zip(mine[starts].tolist(), starts.tolist(), [*starts[1:].tolist(), None], strict=True):
             pieces[code].append(lines[start:end])
-            for steps in (counts, times):
-                if steps is not None:
-                    steps.follow(code, steps.values[low : low + _AT_ONCE][order[start:end]])
-    found = {key: np.concatenate(pieces[code]) for key, code in codes.items() if code in pieces}
-    turned = _often(counts.falls, counts.rises) or (times is not None and _often(times.falls, times.rises))
-    return found, turned
+        op_counts = [np.frombuffer(c.op_count, dtype=np.dtype(c.op_count.typecode))[part] for c in tables]
+        counts.follow(mine, starts, np.concatenate(op_counts).astype(np.int64 if wide else np.int32)[order], least=0)
+        if timed:
+            stamps = [np.frombuffer(c.times)[part] if c.times is not None else np.full(len(c), np.nan) for c in tables]
+            times.follow(mine, starts, np.concatenate(stamps)[order])
+    found = []
+    for number, known in enumerate(codes):
+        joined = {key: np.concatenate(pieces[code]) for key, code in known.items() if code in pieces}
+        found.append((joined, counts.often_fall(number) or times.often_fall(number)))
+    return found
 
 
-@dataclass(slots=True)
 class _Steps:
-    """How often a number grows and falls from call to call of one object; `least` is one that may follow on any."""
+    """How often a number grows and falls from call to call of one object, in each input.
 
-    values: npt.NDArray[Any]
-    least: float | None = None
-    falls: int = 0
-    rises: int = 0
-    last: dict[int, npt.NDArray[Any]] = field(default_factory=dict)
+    Args:
+        inputs: the number of the input of each object.
+        count: how many inputs there are.
+    """
 
-    def follow(self, code: int, values: npt.NDArray[Any]) -> None:
-        """Adds the next values of an object."""
+    def __init__(self, inputs: npt.NDArray[np.intp], count: int) -> None:
         import numpy as np  # noqa: PLC0415 - as above
 
-        known = self.last.get(code)
-        all_of_it = values if known is None else np.concatenate((known, values))
-        before, after = all_of_it[:-1], all_of_it[1:]
+        self._inputs = inputs
+        self._falls, self._rises = np.zeros(count, dtype=np.intp), np.zeros(count, dtype=np.intp)
+        self._seen = np.zeros(len(inputs), dtype=np.bool_)
+        self._last: npt.NDArray[Any] | None = None
+
+    def follow(
+        self,
+        objects: npt.NDArray[np.int32],
+        starts: npt.NDArray[np.intp],
+        values: npt.NDArray[Any],
+        least: int | None = None,
+    ) -> None:
+        """Adds values, those of each object together from one of `starts` on; `least` is one that may follow on any."""
+        import numpy as np  # noqa: PLC0415 - as above
+
+        if self._last is None:
+            self._last = np.zeros(len(self._inputs), dtype=values.dtype)
+        same = objects[1:] == objects[:-1]
+        again = starts[self._seen[objects[starts]]]
+        owners = self._inputs[np.concatenate((objects[1:][same], objects[again]))]
+        before = np.concatenate((values[:-1][same], self._last[objects[again]]))
+        after = np.concatenate((values[1:][same], values[again]))
         fallen = after < before
-        if self.least is not None:
+        if least is not None:
             # a pointer that is used again begins at 0
-            fallen &= after > self.least
-        self.falls += int(np.count_nonzero(fallen))
-        self.rises += int(np.count_nonzero(after > before))
-        self.last[code] = values[-1:].copy()
+            fallen &= after > least
+        self._falls += np.bincount(owners[fallen], minlength=len(self._falls))
+        self._rises += np.bincount(owners[after > before], minlength=len(self._rises))
+        ends = np.append(starts[1:], len(objects)) - 1
+        self._last[objects[ends]] = values[ends]
+        self._seen[objects[starts]] = True
+
+    def often_fall(self, number: int) -> bool:
+        """Whether they keep falling in this input."""
+        return _often(int(self._falls[number]), int(self._rises[number]))
 
 
 def _often(falls: int, rises: int) -> bool:
@@ -133,12 +181,12 @@ def _often(falls: int, rises: int) -> bool:
     return falls >= _FEWEST_FALLS and falls * 3 >= rises
 
 
-def _inits_are_late(events: Sequence[Event], calls: Mapping[Object, Lines]) -> bool:
+def _inits_are_late(source: ParsedSource, calls: Mapping[Object, Lines]) -> bool:
     """Whether a line of an object's init stands behind what comes after it: a later stage, or calls."""
     reached: dict[Object, int] = {}
     since: dict[Object, int] = {}
     started: set[Object] = set()
-    for event in events:
+    for event in source.by_kind.of(*_STAGES, "comm_teardown"):
         at = _STAGES.get(event.kind)
         ends = event.kind == "comm_teardown" and event.fields.get("stage") != "START"
         if (at is None and not ends) or "comm" not in event.fields:
@@ -169,11 +217,12 @@ def _called(lines: Lines | None, first: int, last: int) -> bool:
 def _times_fall(events: Sequence[Event]) -> bool:
     """Whether times fall in lines of one writer and kind (each kind has one form of stamps), or all in all."""
     steps: dict[bool, int] = defaultdict(int)
-    last: dict[tuple[object, str], float] = {}
+    last: dict[tuple[object, ...], float] = {}
     for event in events:
         if event.line.time is None:
             continue
-        key = writer_key(event.line), event.kind
+        line = event.line
+        key = line.stream, line.host, line.pid, line.rank, line.rank_source, line.local_rank, event.kind
         before = last.get(key)
         if before is not None and before != event.line.time:
             steps[event.line.time > before] += 1

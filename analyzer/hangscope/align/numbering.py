@@ -10,23 +10,28 @@ from __future__ import annotations
 import itertools
 from collections import defaultdict
 from collections.abc import Iterable
+from operator import itemgetter
 
 import numpy as np
 import numpy.typing as npt
 
+from hangscope.align.call_objects import objects_called
 from hangscope.align.calls import CallPart, CallTable
 from hangscope.align.groups import Communicator, Group
 from hangscope.align.member_rows import rows_by_member
 from hangscope.align.process import Process
-from hangscope.parse.columns import CallColumns, CallShape, WriterKey
+from hangscope.parse.columns import CallColumns, WriterKey
 from hangscope.parse.source import ParsedSource
 
 Ints = npt.NDArray[np.int64]
+_Call = tuple[int, int, int, int, int]
 
 _AT_ONCE = 1 << 20
 _DTYPE_BYTES = (1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1)
 _IN_BYTES = frozenset({"AllGather", "Broadcast"})
 _P2P = frozenset({"Send", "Recv"})
+_WRITER, _OP, _CALL = itemgetter(0), itemgetter(1), itemgetter(1, 2, 3, 4, 5)
+"""Fields of a `CallShape`; the last one gives op, elements, dtype, redop and root."""
 
 
 def number_calls(
@@ -50,7 +55,7 @@ def number_calls(
     """
     index = {id(process): number for number, process in enumerate(processes)}
     members = _Members(processes, communicators, groups)
-    signatures: dict[tuple[object, ...], int] = {}
+    signatures = _Signatures(mixed_versions=mixed_versions)
     parts = []
     for source in sources:
         columns = source.calls
@@ -58,29 +63,47 @@ def number_calls(
             continue
         # a writer of an earlier attempt has no process, and no row either
         owned = [by_writer.get(key) for key in columns.writers]
-        owners = [-1 if (process := owned[shape.writer]) is None else index[id(process)] for shape in columns.shapes]
-        agreeing = [_agreement(shape, columns.ops[shape.op], mixed_versions=mixed_versions) for shape in columns.shapes]
+        of_writer = [-1 if process is None else index[id(process)] for process in owned]
+        ops = np.array(list(map(_OP, columns.shapes)), dtype=np.intp)
+        writers = np.array(list(map(_WRITER, columns.shapes)), dtype=np.intp)
         parts.append(
             CallPart(
                 source.record.file,
                 columns,
-                np.array(owners, dtype=np.int64),
-                np.array([signatures.setdefault(one, len(signatures)) for one in agreeing], dtype=np.int64),
-                np.array([columns.ops[shape.op] in _P2P for shape in columns.shapes], dtype=np.bool_),
-                members.of(columns, owners),
+                np.array(of_writer, dtype=np.int64)[writers],
+                np.array(signatures.of(columns), dtype=np.int64),
+                np.array([op in _P2P for op in columns.ops], dtype=np.bool_)[ops],
+                members.of(columns, of_writer),
             )
         )
     starts = itertools.accumulate((len(part.columns) for part in parts), initial=0)
     return CallTable(processes, members.found, tuple(parts), tuple(starts))
 
 
-def _agreement(shape: CallShape, op: str, *, mixed_versions: bool) -> tuple[object, ...]:
-    """What has to be equal in calls that belong together: operation, count, data type, reduction and root."""
-    count, dtype = shape.elements, shape.dtype
-    if mixed_versions and op in _IN_BYTES:
-        # 2.19 and 2.21 print AllGather and Broadcast in bytes with datatype 0, later versions in elements
-        count, dtype = count * _DTYPE_BYTES[min(max(dtype, 0), len(_DTYPE_BYTES) - 1)], 0
-    return op, count, dtype, shape.redop, shape.root
+class _Signatures:
+    """Numbers what has to be equal in calls that belong together: operation, count, data type, reduction and root."""
+
+    def __init__(self, *, mixed_versions: bool) -> None:
+        self._mixed_versions = mixed_versions
+        self._ops: dict[str, int] = {}
+        self._known: dict[_Call, int] = {}
+
+    def of(self, columns: CallColumns) -> list[int]:
+        """The number of each shape."""
+        ops = [self._ops.setdefault(op, len(self._ops)) for op in columns.ops]
+        calls: list[_Call] = list(map(_CALL, columns.shapes))
+        if self._mixed_versions or ops != list(range(len(ops))):
+            calls = [self._agreeing(columns.ops[call[0]], (ops[call[0]], *call[1:])) for call in calls]
+        for call in dict.fromkeys(calls):
+            self._known.setdefault(call, len(self._known))
+        return list(map(self._known.__getitem__, calls))
+
+    def _agreeing(self, name: str, call: _Call) -> _Call:
+        op, count, dtype, redop, root = call
+        if self._mixed_versions and name in _IN_BYTES:
+            # 2.19 and 2.21 print AllGather and Broadcast in bytes with datatype 0, later versions in elements
+            count, dtype = count * _DTYPE_BYTES[min(max(dtype, 0), len(_DTYPE_BYTES) - 1)], 0
+        return op, count, dtype, redop, root
 
 
 class _Members:
@@ -102,29 +125,36 @@ class _Members:
         for comm in communicators:
             self._known[index[id(comm.process)], comm.comm].append(comm)
 
-    def of(self, columns: CallColumns, owners: list[int]) -> npt.NDArray[np.int32]:
-        """Index into `found` of each row of one input."""
+    def of(self, columns: CallColumns, of_writer: list[int]) -> npt.NDArray[np.int32]:
+        """Index into `found` of each row of one input; `of_writer` are the numbers of its writers' processes."""
         rows = np.frombuffer(columns.shape, dtype=np.int32)
-        first = np.zeros(len(columns.shapes), dtype=np.int32)
-        pairs: dict[tuple[int, int], list[int]] = defaultdict(list)
+        numbers: dict[tuple[int, int], int] = {}
+        called, own = objects_called(columns)
+        of_object = [numbers.setdefault((of_writer[writer], comm), len(numbers)) for writer, comm in called]
+        of_shape = np.array(of_object, dtype=np.int32)[np.array(own, dtype=np.intp)]
+        pairs = list(numbers)
+        places = np.zeros(len(pairs), dtype=np.int32)
         # in the order of their first call: groups that only calls tell of are told apart by it
-        earliest = _first_rows(rows, len(columns.shapes))
-        for code in sorted((code for code, row in enumerate(earliest) if row < len(rows)), key=earliest.__getitem__):
-            shape = columns.shapes[code]
-            pair = owners[code], shape.comm
-            pairs[pair].append(code)
-            first[code] = self._place(pair, shape.nranks)
+        earliest = _first_rows(rows, of_shape, len(pairs))
+        for number in sorted(range(len(pairs)), key=earliest.__getitem__):
+            if earliest[number] < len(rows):
+                places[number] = self._place(pairs[number], columns.shapes[rows[earliest[number]]].nranks)
+        first = places[of_shape]
         members = np.empty(len(rows), dtype=np.int32)
-        again = {self._first[pair]: _uses(known) for pair in pairs if len(known := self._known[pair]) > 1}
+        again = {
+            self._first[pair]: _uses(known)
+            for pair in pairs
+            if pair in self._first and len(known := self._known[pair]) > 1
+        }
         lines = np.frombuffer(columns.line, dtype=np.int32)
         for low in range(0, len(rows), _AT_ONCE):
             piece = members[low : low + _AT_ONCE]
             piece[:] = first[rows[low : low + _AT_ONCE]]
-            for member, own in rows_by_member(piece, np.arange(len(piece))) if again else ():
+            for member, mine in rows_by_member(piece, np.arange(len(piece))) if again else ():
                 if member in again:
                     starts, most = again[member]
-                    use = np.searchsorted(starts, lines[low : low + _AT_ONCE][own], side="right")
-                    piece[own] = member + np.minimum(use, most)
+                    use = np.searchsorted(starts, lines[low : low + _AT_ONCE][mine], side="right")
+                    piece[mine] = member + np.minimum(use, most)
         return members
 
     def _place(self, pair: tuple[int, int], size: int) -> int:
@@ -159,12 +189,12 @@ def _uses(known: list[Communicator]) -> tuple[Ints, int]:
     return np.array(starts[1:], dtype=np.int64), len(known) - 1
 
 
-def _first_rows(rows: npt.NDArray[np.int32], shapes: int) -> list[int]:
-    """The first row of each shape, the number of rows where it has none."""
-    first = np.full(shapes, len(rows), dtype=np.int64)
+def _first_rows(rows: npt.NDArray[np.int32], of_shape: npt.NDArray[np.int32], pairs: int) -> list[int]:
+    """The first row of each process and pointer, by those of each shape; the number of rows where there is none."""
+    first = np.full(pairs, len(rows), dtype=np.int64)
     # of several values for one place the last one stays; in pieces, as indexing makes copies of twice the size
     for low in reversed(range(0, len(rows), _AT_ONCE)):
-        piece = rows[low : low + _AT_ONCE]
+        piece = of_shape[rows[low : low + _AT_ONCE]]
         first[piece[::-1]] = np.arange(low + len(piece) - 1, low - 1, -1)
     found: list[int] = first.tolist()
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import field
 
 from hangscope.model import Event, Line
+from hangscope.parse.by_kind import ByKind
 from hangscope.parse.columns import WriterKey
 from hangscope.parse.source import WriterInfo
 from hangscope.records import dataclass
@@ -41,6 +42,14 @@ class Process:
     last_line: Line | None = None
     line_count: int = 0
     events: list[Event] = field(default_factory=list)
+    _by_kind: ByKind | None = field(default=None, init=False, repr=False, compare=False)
+
+    @property
+    def by_kind(self) -> ByKind:
+        """The events by kind; to be asked for when all are there."""
+        if self._by_kind is None or not self._by_kind.is_of(self.events):
+            self._by_kind = ByKind(self.events)
+        return self._by_kind
 
     def describe(self, key: WriterKey, hint: FileHints) -> None:
         """Adds what one writer knows to its self."""

@@ -89,7 +89,7 @@ def read_reports(sources: Iterable[ParsedSource]) -> list[Report]:
     """All reports, the oldest first as far as times and the names of files tell."""
     reports: list[Report] = []
     for source in sources:
-        events = [event for event in source.events if event.kind.startswith("ras_")]
+        events = source.by_kind.of(*(kind for kind in source.by_kind.kinds if kind.startswith("ras_")))
         starts = [at for at, event in enumerate(events) if event.kind == "ras_version"]
         if not starts or starts[0] > 0:
             starts.insert(0, 0)

@@ -9,18 +9,20 @@ Builds of vendors and nightly builds fit none: clues of one process that contrad
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from hangscope.align.process import Process
 from hangscope.align.stacks import Stacks
 from hangscope.align.versions import Inferred
 from hangscope.expressions import expression
-from hangscope.model import Event, Evidence, Location
+from hangscope.model import Event, Evidence, Line, Location
+from hangscope.parse.by_kind import ByKind
 from hangscope.parse.recorder.recording import Recording
-from hangscope.records import dataclass
 from hangscope.resources import grammars_dir
 
 PRODUCTS = ("nccl", "torch")
@@ -47,13 +49,33 @@ _LINES = "source line numbers"
 _FORMAT = "the format of its flight recorder"
 
 
-@dataclass(frozen=True, slots=True)
-class _Clue:
+_Template = tuple[list[str], int, int, *tuple[int, ...]]
+"""Pieces and holes by turns, the first release, the number behind the last one; a 1 when it has to begin the text."""
+_NUMBER = expression(r"(?<=0x)[0-9a-f]+|\d+(?!x)")
+_IN_NUMBERS = expression(r"\d(?!x)|0x[0-9a-f]|^[a-f]")
+"""A piece whose place numbers decide: it has digits, or may begin with the end of a hexadecimal one."""
+_MOST_OUTLINES = 4096
+
+
+class _Clue(NamedTuple):
+    """The releases that print a line, by what it tells them, and where it stands."""
+
     mask: int
     by: str
-    at: Location
+    file: str
+    number: int | None
+    offset: int
     text: str
     known: tuple[Evidence, ...] = ()
+
+    @property
+    def evidence(self) -> tuple[Evidence, ...]:
+        at = Location(self.file, self.number, self.offset)
+        return self.known or (Evidence(at, self.text, f"tells the release by {self.by}"),)
+
+
+def _clue(mask: int, by: str, line: Line, text: str | None = None) -> _Clue:
+    return _Clue(mask, by, line.file, line.number, line.offset, line.raw if text is None else text)
 
 
 class _Table:
@@ -63,11 +85,13 @@ class _Table:
         table = json.loads((grammars_dir() / "releases" / f"{product}.json").read_text(encoding="utf-8"))
         self.releases: list[str] = table["releases"]
         self.everything = (2 << len(self.releases)) - 1
-        self._whole = product == "nccl"
-        self._texts: dict[str, list[tuple[list[str], int, int, *tuple[int, ...]]]] = table["texts"]
+        self._texts: dict[str, list[_Template]] = table["texts"]
         self._lines: dict[str, dict[str, list[int]]] = table.get("lines", {})
         self._functions: dict[str, list[tuple[int, int, int]]] = table.get("functions", {})
-        self.of_text = functools.lru_cache(4096)(self._of_text)
+        whole = product == "nccl"
+        self._outlines: dict[str, tuple[int, list[_Template]]] = {}
+        self.of_text = functools.lru_cache(4096)(self._of_whole_text if whole else self._of_text_within)
+        self._messages_of = functools.lru_cache(256)(self._find_messages)
         self.of_frame = functools.lru_cache(4096)(self._of_frame)
 
     def between(self, first: str, last: str = "") -> int:
@@ -75,22 +99,50 @@ class _Table:
         end = self.releases.index(last) + 1 if last else len(self.releases) + 1
         return _span(self.releases.index(first) if first else 0, end)
 
-    def _of_text(self, text: str, *, headed: bool) -> int:
+    def _of_whole_text(self, text: str, *, headed: bool) -> int:  # noqa: ARG002 - NCCL's always are
         """The releases that print this; 0 when the text tells nothing.
 
         NCCL's templates cover a whole text, and a later one may have a hole where an earlier one has words: all count.
-        PyTorch's are found anywhere in a text, so the longest counts; those with which a later text ends have to begin
-        it, right behind a header.
+        """
+        # the lines of a thousand ranks differ in their numbers: what these do not decide is found once
+        outline = _NUMBER.sub("\0", text)
+        known = self._outlines.get(outline)
+        if known is None:
+            if len(self._outlines) == _MOST_OUTLINES:
+                self._outlines.clear()
+            known = self._outlines[outline] = self._look_at(text)
+        mask, numbered = known
+        for pieces, begin, end, *_ in numbered:
+            if _has(text, pieces, whole=True):
+                mask |= _span(begin, end)
+        return mask
+
+    def _look_at(self, text: str) -> tuple[int, list[_Template]]:
+        """The releases that print a text, whatever its numbers are, and the templates that they decide about."""
+        mask = 0
+        numbered: list[_Template] = []
+        for word in set(_WORD.findall(text)):
+            for template in self._texts.get(word, ()):
+                pieces, begin, end, *_ = template
+                # nothing stands before the first one
+                if _IN_NUMBERS.search(pieces[0].lstrip("abcdef")) or any(map(_IN_NUMBERS.search, pieces[2::2])):
+                    numbered.append(template)
+                elif text.startswith(pieces[0]) and text.endswith(pieces[-1]) and _has(text, pieces, whole=True):
+                    mask |= _span(begin, end)
+        return mask, numbered
+
+    def _of_text_within(self, text: str, *, headed: bool) -> int:
+        """The same for PyTorch's, which are found anywhere in a text, so the longest counts.
+
+        Those with which a later text ends have to begin it, right behind a header.
         """
         longest, mask = 0, 0
         for word in set(_WORD.findall(text)):
             for pieces, begin, end, *begins in self._texts.get(word, ()):
                 if begins and not (headed and text.startswith(pieces[0])):
                     continue
-                if self._whole and not (text.startswith(pieces[0]) and text.endswith(pieces[-1])):
-                    continue
-                length = 0 if self._whole else sum(map(len, pieces[::2]))
-                if length >= longest and _has(text, pieces, whole=self._whole):
+                length = sum(map(len, pieces[::2]))
+                if length >= longest and _has(text, pieces, whole=False):
                     mask = _span(begin, end) | (mask if length == longest else 0)
                     longest = length
         return mask
@@ -98,13 +150,17 @@ class _Table:
     def of_line(self, file: str, line: int, text: str) -> int:
         """The releases that print this text from this line of this file."""
         best, at = "", len(text)
-        for key in self._lines:
-            name, _, says = key.partition(" ")
-            found = text.find(says) if file.endswith(name) else -1
+        for key, says in self._messages_of(file):
+            found = text.find(says)
             # a message may quote another one
             if 0 <= found < at:
                 best, at = key, found
         return sum(1 << number for number in self._lines.get(best, {}).get(str(line), ()))
+
+    def _find_messages(self, file: str) -> list[tuple[str, str]]:
+        """The messages of a file: their keys in the table, and their words."""
+        keys = (key for key in self._lines if file.endswith(key.partition(" ")[0]))
+        return [(key, key.partition(" ")[2]) for key in keys]
 
     def _of_frame(self, file: str, line: int, function: str) -> int:
         """The releases whose function of this name has this line."""
@@ -132,12 +188,12 @@ def infer_releases(
         stacks: placed stack dumps.
         recordings: ``id`` of a process -> its flight recorder's dumps.
     """
-    if product == "nccl" and any(event.kind == "rccl_version" for p in processes for event in p.events):
+    if product == "nccl" and any(process.by_kind.has("rccl_version") for process in processes):
         return []
     frames = _frames_by_process(stacks) if product == "torch" else {}
     found = []
     for process in processes:
-        clues = list(_nccl_clues(process.events) if product == "nccl" else _torch_clues(process.events))
+        clues = list(_nccl_clues(process.by_kind) if product == "nccl" else _torch_clues(process.by_kind))
         if product == "torch":
             clues += _frame_clues(frames.get(id(process), ()))
             clues += _recorder_clues(recordings.get(id(process), ()))
@@ -148,7 +204,10 @@ def infer_releases(
 
 def common_releases(product: str, found: Iterable[tuple[Process, Inferred]]) -> Inferred | None:
     """What fits all processes; None when nothing does, or nothing is known."""
-    clues = [_Clue(inferred.mask, inferred.by, inferred.evidence[0].at, "", inferred.evidence) for _, inferred in found]
+    clues = []
+    for _, inferred in found:
+        at = inferred.evidence[0].at
+        clues.append(_Clue(inferred.mask, inferred.by, at.file, at.line, at.offset, "", inferred.evidence))
     return _unite(product, clues) if clues else None
 
 
@@ -173,7 +232,7 @@ def _unite(product: str, clues: Iterable[_Clue]) -> Inferred | None:
     table = _table(product)
     mask = table.everything
     cited: list[_Clue] = []
-    for clue in sorted(clues, key=lambda clue: (clue.mask.bit_count(), clue.at.file, clue.at.line or 0)):
+    for clue in sorted(clues, key=lambda clue: (clue.mask.bit_count(), clue.file, clue.number or 0)):
         if clue.mask & mask != mask:
             cited.append(clue)
             mask &= clue.mask
@@ -182,36 +241,32 @@ def _unite(product: str, clues: Iterable[_Clue]) -> Inferred | None:
     if not known or (newer and mask & 1):
         return None
     by = " and ".join(dict.fromkeys(clue.by for clue in cited))
-    shown = [
-        item
-        for clue in cited
-        for item in clue.known or (Evidence(clue.at, clue.text, f"tells the release by {clue.by}"),)
-    ]
+    shown = [item for clue in cited for item in clue.evidence]
     return Inferred(tuple(known), bool(mask & 1), newer, by, tuple(shown[:_MOST_CITED]), mask)
 
 
-def _nccl_clues(events: Iterable[Event]) -> Iterator[_Clue]:
+def _nccl_clues(events: ByKind) -> Iterator[_Clue]:
     table = _table("nccl")
     stamped: Event | None = None
     bare = False
-    for event in _first_of_each(event for event in events if event.line.header == "nccl" and not event.line.damaged):
+    for event in _first_of_each(events, "nccl"):
         line = event.line
         if mask := table.of_text(line.text.rstrip(), headed=True):
-            yield _Clue(mask, _WORDING, line.location, line.raw)
+            yield _clue(mask, _WORDING, line)
         if _WITH_FUNCTION.search(line.raw):
-            yield _Clue(table.between("2.30.7"), _HEADER, line.location, line.raw)
+            yield _clue(table.between("2.30.7"), _HEADER, line)
         if line.origin.startswith("transport/net_ib/"):
-            yield _Clue(table.between("2.29.2"), _HEADER, line.location, line.raw)
+            yield _clue(table.between("2.29.2"), _HEADER, line)
         if line.level in ("WARN", "ATTN"):
             stamped = event if _STAMPED.match(line.raw) else stamped
         elif line.level == "INFO":
             bare = bare or not _STAMPED.match(line.raw)
     if stamped is not None and bare:
         # a log driver would have stamped all lines, NCCL stamps its warnings (2.26)
-        yield _Clue(table.between("2.26.2"), _HEADER, stamped.line.location, stamped.line.raw)
+        yield _clue(table.between("2.26.2"), _HEADER, stamped.line)
 
 
-def _torch_clues(events: Iterable[Event]) -> Iterator[_Clue]:
+def _torch_clues(events: ByKind) -> Iterator[_Clue]:
     table = _table("torch")
     for event in _first_of_each(events):
         line = event.line
@@ -223,19 +278,19 @@ def _torch_clues(events: Iterable[Event]) -> Iterator[_Clue]:
             continue
         if (origin := _ORIGIN.fullmatch(line.origin)) is not None:
             if mask := table.of_line(origin["file"], int(origin["line"]), line.text):
-                yield _Clue(mask, _LINES, line.location, line.raw)
+                yield _clue(mask, _LINES, line)
             if line.header == "c10":
                 dated = re.search(r"\[[DIWEFCV]\d", line.raw) is not None
                 form = table.between("2.4") if dated else table.between("", "2.3")
-                yield _Clue(form, _HEADER, line.location, line.raw)
+                yield _clue(form, _HEADER, line)
         if mask := table.of_text(line.text, headed=line.header == "c10"):
-            yield _Clue(mask, _WORDING, line.location, line.raw)
+            yield _clue(mask, _WORDING, line)
         if (group := _GROUP.search(line.text)) is not None:
             if group["guid"]:
                 mask = table.between("2.5")
             else:
                 mask = table.between("2.4", "2.4") if group["named"] else table.between("2.3", "2.4")
-            yield _Clue(mask, _WORDING, line.location, line.raw)
+            yield _clue(mask, _WORDING, line)
 
 
 def _traceback_clues(event: Event) -> Iterator[_Clue]:
@@ -246,7 +301,7 @@ def _traceback_clues(event: Event) -> Iterator[_Clue]:
         if "torch" in str(shown) and (frame := _FRAME.fullmatch(str(shown))) is not None:
             mask = _table("torch").of_frame(frame["file"], int(frame["line"]), frame["function"])
             if mask:
-                yield _Clue(mask, _LINES, event.line.location, str(shown))
+                yield _clue(mask, _LINES, event.line, str(shown))
 
 
 def _frames_by_process(stacks: Stacks) -> dict[int, list[tuple[Location, str, int, str]]]:
@@ -264,22 +319,27 @@ def _frames_by_process(stacks: Stacks) -> dict[int, list[tuple[Location, str, in
 def _frame_clues(frames: Iterable[tuple[Location, str, int, str]]) -> Iterator[_Clue]:
     for at, file, line, function in frames:
         if mask := _table("torch").of_frame(file, line, function):
-            yield _Clue(mask, _LINES, at, f"{function} ({file}:{line})")
+            yield _Clue(mask, _LINES, at.file, at.line, at.offset, f"{function} ({file}:{line})")
 
 
 def _recorder_clues(recordings: Iterable[Recording]) -> Iterator[_Clue]:
     for recording in recordings:
         if (known := _RECORDER_FORMATS.get(recording.version)) is not None:
             version = ".".join(map(str, recording.version))
-            yield _Clue(_table("torch").between(*known), _FORMAT, Location(recording.file, None), f"version {version}")
+            yield _Clue(_table("torch").between(*known), _FORMAT, recording.file, None, 0, f"version {version}")
 
 
-def _first_of_each(events: Iterable[Event]) -> Iterator[Event]:
-    seen: dict[str, int] = defaultdict(int)
-    for event in events:
-        seen[event.kind] += 1
-        if seen[event.kind] <= _SAME_KIND or event.kind == "exception":
-            yield event
+def _first_of_each(events: ByKind, header: str = "") -> list[Event]:
+    """The first events of each kind, and all exceptions, in their order; with a header, of whole lines that have it."""
+    found: list[int] = []
+    for kind in events.kinds:
+        places = events.places(kind)
+        if header:
+            whole = (at for at in places if (line := events.at(at).line).header == header and not line.damaged)
+            found += whole if kind == "exception" else itertools.islice(whole, _SAME_KIND)
+        else:
+            found += places if kind == "exception" else places[:_SAME_KIND]
+    return [events.at(place) for place in sorted(found)]
 
 
 def _span(begin: int, end: int) -> int:

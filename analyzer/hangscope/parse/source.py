@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import field
 
 from hangscope.model import Event, Line, ProcessDump, SourceRecord
+from hangscope.parse.by_kind import ByKind
 from hangscope.parse.columns import CallColumns, WriterKey
 from hangscope.parse.recorder.recording import Recording
 from hangscope.records import dataclass
@@ -91,6 +92,14 @@ class ParsedSource:
     attempt: int | None = None
     dumps: list[ProcessDump] = field(default_factory=list)
     recordings: list[Recording] = field(default_factory=list)
+    _by_kind: ByKind | None = field(default=None, init=False, repr=False, compare=False)
+
+    @property
+    def by_kind(self) -> ByKind:
+        """The events by kind; to be asked for when all are there."""
+        if self._by_kind is None or not self._by_kind.is_of(self.events):
+            self._by_kind = ByKind(self.events)
+        return self._by_kind
 
     @property
     def empty(self) -> bool:
