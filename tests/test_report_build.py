@@ -23,6 +23,7 @@ from hangscope.model import (
     SourceRecord,
     Value,
 )
+from hangscope.parse.by_kind import ByKind
 from hangscope.report.build import build_report
 from hangscope.report.rank_states import user_frame
 
@@ -37,6 +38,14 @@ class _Process:
     last_line: Line | None = None
     line_count: int = 10
     events: list[Event] = field(default_factory=list)
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(event.line.file for event in self.events))
+
+    @property
+    def by_kind(self) -> ByKind:
+        return ByKind(self.events)
 
 
 @dataclass

@@ -57,15 +57,16 @@ def find(job: Job) -> Iterator[Fact]:
     """Facts about warnings first, then about chains that have none."""
     explained: set[int] = set()
     for process in job.processes:
-        for number, event in enumerate(process.events):
-            if event.kind in _CUDA_KINDS and event.line.header == "nccl":
+        for place in process.by_kind.places(*_CUDA_KINDS):
+            event = process.events[place]
+            if event.line.header == "nccl":
                 explained.add(id(process))
-                chain = _chain(process.events[number + 1 :], event)
+                chain = _chain(process.events[place + 1 : place + 1 + _LOOK_BEHIND * 4], event)
                 yield _failure(event, chain)
-        if id(process) in explained or any(_is_warning(e) for e in process.events):
+        if id(process) in explained:
             continue
-        chain = [e for e in process.events if e.kind == "error_arrow" and e.fields.get("code") == _CUDA_ERROR]
-        if chain:
+        chain = [e for e in process.by_kind.of("error_arrow") if e.fields.get("code") == _CUDA_ERROR]
+        if chain and not any(_is_warning(e) for e in process.events):
             source = str(chain[0].fields.get("source_file", ""))
             evidence = tuple(evidence_of(e, "a CUDA error goes up here") for e in chain[:4])
             fields = {"place": _place(source), "source_file": source}
@@ -85,7 +86,7 @@ def _is_warning(event: Event) -> bool:
 
 def _chain(following: list[Event], warning: Event) -> list[Event]:
     """The arrows of the same thread that stand right under a warning."""
-    near = [e for e in following[: _LOOK_BEHIND * 4] if e.line.tid == warning.line.tid]
+    near = [e for e in following if e.line.tid == warning.line.tid]
     arrows = []
     for event in near:
         if event.kind == "error_arrow":

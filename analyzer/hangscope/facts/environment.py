@@ -37,7 +37,7 @@ _MOST_VALUES = 64
 def find(job: Job) -> Iterator[Fact]:
     """Facts about what differs between the processes that print their settings or NCCL's INFO lines."""
     yield from _settings(job)
-    speaking = {n: p for n, p in enumerate(job.processes) if any(e.kind in MILESTONES for e in p.events)}
+    speaking = {n: p for n, p in enumerate(job.processes) if p.by_kind.has(*MILESTONES)}
     if len(speaking) > 1:
         yield from _networks(speaking)
     yield from _plugins(job)
@@ -69,7 +69,7 @@ def _plugins(job: Job) -> Iterator[Fact]:
 
 
 def _first(process: Process, kind: str) -> Event | None:
-    return next((event for event in process.events if event.kind == kind), None)
+    return process.by_kind.first(kind)
 
 
 def _differing(
@@ -118,9 +118,9 @@ def _ranks_at(members: list[Process], processes: dict[int, Process]) -> tuple[in
 def _proof_of_absence(processes: list[Process]) -> list[Evidence]:
     """A line of one process that had to read the setting and printed none."""
     for process in processes:
-        for event in process.events:
-            if event.kind in ("comm_init_start", "comm_init_complete", "network_chosen", "environment_setting"):
-                return [evidence_of(event, "this process prints its settings too, and not this one")]
+        first = ("comm_init_start", "comm_init_complete", "network_chosen", "environment_setting")
+        if (event := process.by_kind.first(*first)) is not None:
+            return [evidence_of(event, "this process prints its settings too, and not this one")]
     return []
 
 

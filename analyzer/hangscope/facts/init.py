@@ -109,10 +109,8 @@ def _failed_since(member: Communicator) -> bool:
     """Whether the process carried an error out of NCCL after it had begun this init."""
     start = member.start
     return start is not None and any(
-        event.kind == "error_arrow"
-        and not is_harmless(event)
-        and (event.line.file, event.line.number) > (start.file, start.number)
-        for event in member.process.events
+        not is_harmless(event) and (event.line.file, event.line.number) > (start.file, start.number)
+        for event in member.process.by_kind.of("error_arrow")
     )
 
 
@@ -208,13 +206,13 @@ def _missing_host(group: Group, absent: tuple[int, ...]) -> tuple[str, ...]:
 
 
 def _waits_in_bootstrap(process: Process) -> bool:
-    said = [event for event in process.events if event.source.startswith("nccl")]
-    return bool(said) and said[-1].kind in _BOOTSTRAP_KINDS
+    last = next((event for event in reversed(process.events) if event.source.startswith("nccl")), None)
+    return last is not None and last.kind in _BOOTSTRAP_KINDS
 
 
 def _waiting(process: Process) -> Evidence | None:
     """The line that shows where the process waits: the choice of the network, which comes just before the bootstrap."""
-    event = next((e for e in reversed(process.events) if e.kind == "network_chosen"), None)
+    event = process.by_kind.last("network_chosen")
     if event is not None:
         return evidence_of(event, "after this it waits for the others")
     return _last(process) if process.last_line is not None else None

@@ -78,8 +78,8 @@ def _settings_of(processes: list[Process]) -> list[Event]:
     return [
         event
         for process in processes
-        for event in process.events
-        if event.kind == "nccl_setting" and event.fields.get("name") == "NCCL_SOCKET_IFNAME"
+        for event in process.by_kind.of("nccl_setting")
+        if event.fields.get("name") == "NCCL_SOCKET_IFNAME"
     ]
 
 

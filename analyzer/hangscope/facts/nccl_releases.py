@@ -89,11 +89,25 @@ def _compatible(ranges: Mapping[int, Releases]) -> list[list[int]]:
     return groups
 
 
+_TELLING = (
+    "nccl_version",
+    "process_group_environment",
+    "torch_nccl_error",
+    "bootstrap_interface",
+    "bootstrap_timings",
+    "comm_init_start",
+    "comm_init_complete",
+    "error_arrow",
+    "connect_retry",
+)
+"""The kinds of lines that `_shape` knows."""
+
+
 def releases_of(process: Process) -> Releases | None:
     """What a process's lines say of its release, or None when nothing does."""
     low, high = _OLDEST, _NEWEST
     shown: Event | None = None
-    for event in process.events:
+    for event in process.by_kind.of(*_TELLING):
         least, most = _shape(event)
         if least > high or most < low:
             # Lines of several jobs in one stream: the first one counts.
@@ -110,10 +124,10 @@ def releases_of(process: Process) -> Releases | None:
 
 def _says_no_version(process: Process) -> Event | None:
     """The network line of a process that prints INFO lines and never its version: 2.22 and later always do."""
-    if any(event.kind == "nccl_version" for event in process.events):
+    said = process.by_kind
+    if said.has("nccl_version") or not said.has("bootstrap_interface", "cuda_driver_version"):
         return None
-    has_start = any(event.kind in ("bootstrap_interface", "cuda_driver_version") for event in process.events)
-    return next((event for event in process.events if event.kind == "network_chosen"), None) if has_start else None
+    return said.first("network_chosen")
 
 
 def _shape(event: Event) -> tuple[Release, Release]:

@@ -123,12 +123,11 @@ def _not_reached(job: Job, owners: dict[str, list[Process]]) -> Iterator[Fact]:
     """Addresses that processes went on dialling until they gave up or their log ends."""
     by_peer: dict[str, list[Event]] = defaultdict(list)
     for process in job.processes:
-        failed = [
-            e for e in process.events if e.kind in ("connect_failed", "connect_retries_used_up", "connect_unanswered")
-        ]
-        retried = [e for e in process.events if e.kind == "connect_retry"]
-        done = max((n for n, e in enumerate(process.events) if e.kind in _DONE), default=-1)
-        pending = [e for n, e in enumerate(process.events) if e.kind == "connect_retry" and n > done]
+        said = process.by_kind
+        failed = said.of("connect_failed", "connect_retries_used_up", "connect_unanswered")
+        retried = said.of("connect_retry")
+        done = max(said.places(*_DONE), default=-1) if retried else -1
+        pending = [said.at(place) for place in said.places("connect_retry") if place > done]
         if not failed and not pending:
             continue
         for event in (*pending, *failed):

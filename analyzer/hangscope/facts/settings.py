@@ -92,15 +92,18 @@ def settings_of(job: Job) -> list[Setting]:
     return found
 
 
+_SAYING = ("nccl_setting", "environment_setting", "process_group_environment", "debug_level")
+
+
 def _said(process: Process) -> Iterator[tuple[str, str, Event]]:
     """Name, value and line of each setting that a process prints."""
-    for event in process.events:
+    for event in process.by_kind.of(*_SAYING):
         if event.kind in ("nccl_setting", "environment_setting"):
             yield str(event.fields.get("name", "")), str(event.fields.get("value", "")), event
         elif event.kind == "process_group_environment":
             for name, value in _LISTED.findall(event.line.text):
                 yield name, value, event
-        elif event.kind == "debug_level":
+        else:
             yield _TORCH_DEBUG, str(event.fields.get("level", "")), event
 
 
@@ -136,7 +139,7 @@ def _without(speaking: dict[int, Process], passed: dict[int, frozenset[str]], re
 
 def _passed(process: Process) -> frozenset[str]:
     """The milestones that a process printed, and the first lines that NCCL prints."""
-    return frozenset(event.kind for event in process.events) & (MILESTONES | _HEAD)
+    return (MILESTONES | _HEAD).intersection(process.by_kind.kinds)
 
 
 def _milestones_before(speaking: dict[int, Process], said: dict[int, Event]) -> set[str]:
@@ -147,7 +150,7 @@ def _milestones_before(speaking: dict[int, Process], said: dict[int, Event]) -> 
         seen: set[str] = set()
         following = ""
         is_past = False
-        for other in speaking[number].events:
+        for other in speaking[number].by_kind.of(event.kind, *(MILESTONES - {event.kind})):
             is_past = is_past or other is event
             if other.kind in MILESTONES:
                 if is_past:

@@ -22,18 +22,21 @@ KINDS = {
     ),
 }
 
+_ENDS = (("source", "source_dev"), ("target", "target_dev"))
+
 
 def find(job: Job) -> Iterator[Fact]:
     """One fact a host name, with the first GPU that two ranks have."""
     by_host: dict[str, dict[int, dict[str, Event]]] = defaultdict(lambda: defaultdict(dict))
     printed_by: dict[object, set[tuple[str, int | None]]] = defaultdict(set)
     for event in job.events.of("channel_edge"):
-        if event.host and str(event.fields.get("transport", "")).startswith("P2P"):
-            printed_by[event.fields.get("source")].add((event.host, event.line.pid))
-            for end in ("source", "target"):
-                rank, gpu = event.fields.get(end), event.fields.get(f"{end}_dev")
+        fields = event.fields
+        if str(fields.get("transport", "")).startswith("P2P") and (host := event.host):
+            printed_by[fields.get("source")].add((host, event.line.pid))
+            for end, device in _ENDS:
+                rank, gpu = fields.get(end), fields.get(device)
                 if isinstance(rank, int) and gpu is not None:
-                    by_host[event.host][rank].setdefault(str(gpu), event)
+                    by_host[host][rank].setdefault(str(gpu), event)
     if any(len(processes) > 1 for processes in printed_by.values()):
         # the source of an edge prints it: a rank of two processes is one of two jobs, or of two attempts
         return

@@ -133,14 +133,15 @@ def _fill_in(remedy: Remedy, job: JobView, verdict: Finding) -> str | None:
 
 def _with_addresses(command: str, job: JobView, verdict: Finding) -> tuple[str, str | None]:
     """A command with the job's addresses and interface in it, and the address that the verdict says is not reached."""
-    address, port = rendezvous_of(job)
+    # most commands name neither, and looking for them goes through all lines
+    address, port = rendezvous_of(job) if "MASTER_ADDR" in command or "nc -vz HOST" in command else (None, None)
     if address is not None and port is not None:
         command = re.sub(r"\bMASTER_ADDR MASTER_PORT\b", f"{address} {port}", command)
         command = _MASTER.sub(address, command)
         if causes()[verdict.cause].family == "launch":
             # the port that is tried there is that of the rendezvous
             command = re.sub(r"\bnc -vz HOST (?:PORT|\d+)", f"nc -vz {address} {port}", command)
-    if interface := common_interface(job):
+    if "IFNAME" in command and (interface := common_interface(job)):
         command = re.sub(r"(?<==)IFNAME\b", interface, command)
     told = _TOLD_ADDRESS.search(verdict.title)
     peer = (told["host"] or told["first"]) if told else None

@@ -49,9 +49,7 @@ def remarks_on_settings(job: JobView) -> tuple[Remark, ...]:
     found: dict[str, Remark] = {}
     for process in job.processes:
         debug: dict[str, Event] = {}
-        for event in process.events:
-            if event.kind not in _KINDS:
-                continue
+        for event in process.by_kind.of(*_KINDS):
             name = _name(event)
             if name in ("NCCL_DEBUG", "NCCL_DEBUG_FILE"):
                 debug[name] = event

@@ -9,6 +9,7 @@ from hangscope.align.launch import Launch
 from hangscope.align.stacks import Stacks
 from hangscope.align.versions import Versions
 from hangscope.model import Event, Evidence, Finding, Line, SourceRecord
+from hangscope.parse.by_kind import ByKind
 
 
 class ProcessView(Protocol):
@@ -30,6 +31,10 @@ class ProcessView(Protocol):
     def line_count(self) -> int: ...
     @property
     def events(self) -> Sequence[Event]: ...
+    @property
+    def files(self) -> tuple[str, ...]: ...
+    @property
+    def by_kind(self) -> ByKind: ...
 
 
 class StuckView(Protocol):

@@ -23,9 +23,9 @@ def common_interface(job: JobView) -> str | None:
     """
     seen: dict[str, set[str]] = defaultdict(set)
     for process in job.processes:
-        for event in process.events:
+        for event in process.by_kind.of(*_KINDS):
             name, address = event.fields.get("interface"), str(event.fields.get("address", ""))
-            if event.kind not in _KINDS or not event.host or not isinstance(name, str) or not is_name(name):
+            if not event.host or not isinstance(name, str) or not is_name(name):
                 continue
             if not name.startswith(VIRTUAL) and not address.startswith(_NOT_ROUTED):
                 seen[name].add(event.host)

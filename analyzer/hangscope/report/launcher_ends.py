@@ -19,7 +19,7 @@ def tell_of_launcher(job: JobView, verdict: Finding) -> StoryStep | None:
 
     A rank that is itself at fault is left out: that a launcher ended it too explains nothing.
     """
-    said = [event for process in job.processes for event in process.events if event.kind in _SAYS]
+    said = [event for process in job.processes for event in process.by_kind.of(*_SAYS)]
     said.sort(key=lambda event: (event.time is None, event.time or 0.0, event.line.file, event.line.number))
     owners: dict[int, set[tuple[int, str | None]]] = defaultdict(set)
     for rank, process in job.ranks.items():

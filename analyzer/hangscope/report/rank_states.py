@@ -51,7 +51,7 @@ def user_frame(events: Iterable[Event]) -> str | None:
     best: str | None = None
     best_is_final = False
     for event in events:
-        place = _place(event)
+        place = _place(event) if "where_file" in event.fields else ""
         is_final = not event.fields.get("superseded")
         if place and (is_final or not best_is_final):
             best, best_is_final = place, is_final
@@ -107,7 +107,7 @@ def _state_of(finding: Finding) -> str:
 
 def _ended(process: ProcessView) -> bool:
     """Whether the process destroyed its last communicator, or says itself that it is done."""
-    last = next((e for e in reversed(process.events) if e.kind in _LIFE), None)
+    last = process.by_kind.last(*_LIFE)
     if last is None:
         return False
     return last.kind == "run_ended" or (last.kind == "comm_teardown" and last.fields.get("action") == "Destroy")
@@ -116,11 +116,10 @@ def _ended(process: ProcessView) -> bool:
 def _died(process: ProcessView) -> bool:
     last = process.last_line
     return last is not None and any(
-        event.kind == "exception"
-        and not event.fields.get("superseded")
+        not event.fields.get("superseded")
         and event.line.file == last.file
         and last.number - event.line.number < _LAST_WORDS_LINES
-        for event in process.events
+        for event in process.by_kind.of("exception")
     )
 
 

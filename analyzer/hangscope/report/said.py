@@ -51,8 +51,11 @@ def with_what_was_said(job: JobView, findings: Sequence[Finding], verdict: int) 
     takes_all = findings[verdict].cause == INSUFFICIENT_EVIDENCE
     concerned = {id(job.ranks.get(r)) for r in (*findings[verdict].ranks, *findings[verdict].affected_ranks)}
     said: dict[int, list[Event]] = {}
+    files = {file for file, _ in cited}
     for process in job.processes:
-        known = [_Cited(n, event) for event in process.events for n in cited.get(_place(event), ())]
+        # few files are cited, and a job has thousands
+        own = () if files.isdisjoint(process.files) else process.events
+        known = [_Cited(n, event) for event in own for n in cited.get(_place(event), ())]
         default = verdict if takes_all or id(process) in concerned else None
         for event in _warnings(process.events, cited, known):
             finding = _nearest(event, known, default)

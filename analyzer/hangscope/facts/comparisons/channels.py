@@ -26,19 +26,26 @@ _PAIRS = 8
 
 def compare(job: Job) -> Iterator[Comparison]:
     """Channel counts, which have to be equal; transports of neighbours, of which the two ends have to agree."""
+    holders = Holders(job)
+    counts = _first_counts(job)
     for aspect, field in _COUNTS.items():
-        found = compare_counts(job, aspect, field)
+        found = _compared_counts(holders, counts, aspect, field)
         if found is not None:
             yield found
-    yield from _transports(Holders(job))
+    yield from _transports(holders)
     yield from _pairs(job)
 
 
 def compare_counts(job: Job, aspect: str = "collective channels", field: str = "coll_channels") -> Comparison | None:
     """The channel counts of the communicator that most processes began with."""
-    holders = Holders(job)
-    counts = [(process, event) for process, event in _first_counts(job) if event.fields.get(field) is not None]
-    said = [holders.of_process(process, str(event.fields[field]), event) for process, event in counts]
+    return _compared_counts(Holders(job), _first_counts(job), aspect, field)
+
+
+def _compared_counts(
+    holders: Holders, counts: list[tuple[Process, Event]], aspect: str, field: str
+) -> Comparison | None:
+    known = [(process, event) for process, event in counts if event.fields.get(field) is not None]
+    said = [holders.of_process(process, str(event.fields[field]), event) for process, event in known]
     return compared(TOPIC, aspect, said, must_agree=True)
 
 
@@ -56,7 +63,7 @@ def _first_counts(job: Job) -> list[tuple[Process, Event]]:
     for process in job.processes:
         if first and (id(process) not in first or first[id(process)] != usual[0][0]):
             continue
-        event = next((e for e in process.events if e.kind == "channel_counts"), None)
+        event = process.by_kind.first("channel_counts")
         if event is not None:
             found.append((process, event))
     return found
@@ -65,9 +72,16 @@ def _first_counts(job: Job) -> list[tuple[Process, Event]]:
 def _transports(holders: Holders) -> Iterator[Comparison]:
     """What each rank sends over: to ranks of its own host, and to those of others."""
     seen: dict[str, dict[int, dict[str, Event]]] = defaultdict(lambda: defaultdict(dict))
+    known: set[tuple[object, ...]] = set()
     for event in holders.job.events.of("channel_edge"):
-        source, target = event.number("source"), event.number("target")
+        fields = event.fields
         process = holders.job.process_of(event)
+        # the channels of a pair are alike, and there are dozens
+        edge = id(process), fields.get("source"), fields.get("target"), fields.get("transport")
+        if edge in known:
+            continue
+        known.add(edge)
+        source, target = event.number("source"), event.number("target")
         if source is None or target is None or process.rank != source or target not in holders.job.ranks:
             continue
         there = holders.job.ranks[target].host
@@ -124,10 +138,12 @@ def unlike_ends(job: Job) -> list[tuple[Event, Event]]:
     sent: dict[tuple[str, int, int], Event] = {}
     received: dict[tuple[str, int, int], Event] = {}
     groups = _group_keys(job)
-    for event in job.events.of("channel_edge"):
-        source, target = event.number("source"), event.number("target")
+    for event in job.events.of("channel_edge") if groups else ():
         group = groups.get(id(job.process_of(event)), "")
-        if source is not None and target is not None and group:
+        if not group:
+            continue
+        source, target = event.number("source"), event.number("target")
+        if source is not None and target is not None:
             ends = received if event.fields.get("direction") == "receive" else sent
             ends.setdefault((group, source, target), event)
     found = []
@@ -152,5 +168,5 @@ def _group_keys(job: Job) -> dict[int, str]:
     return {
         id(process): str(starts[0].fields.get("comm_id") or starts[0].fields.get("nranks"))
         for process in job.processes
-        if len(starts := [e for e in process.events if e.kind == "comm_init_start"]) == 1
+        if len(starts := process.by_kind.of("comm_init_start")) == 1
     }

@@ -29,9 +29,11 @@ def compare(job: Job) -> Iterator[Comparison]:
         return
     together: dict[tuple[str, str], list[Event]] = defaultdict(list)
     for event in job.events:
+        line = event.line
         if event.kind == KIND:
             together[KIND, str(event.fields.get("template", ""))].append(event)
-        elif event.line.level and is_complaint(event.line):
+        # nine of ten lines are those that say how it is going
+        elif line.level and line.level != "INFO" and is_complaint(line):
             # what a grammar knows is one message, however it is filled in
             together[event.kind, ""].append(event)
     hosts = {p.host for p in speaking if p.host}

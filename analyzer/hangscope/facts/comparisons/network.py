@@ -135,6 +135,9 @@ def _device_names(holders: Holders) -> list[Said]:
     return said
 
 
+_ABOUT_PLUGINS = ("net_plugin_loaded", "net_plugin_path", "net_plugin_absent", "network_chosen")
+
+
 def find_plugins(job: Job) -> dict[int, tuple[str, Event]]:
     """Index of each process -> the external network plugin it loaded, or "none", and the line that says so.
 
@@ -145,7 +148,7 @@ def find_plugins(job: Job) -> dict[int, tuple[str, Event]]:
     found: dict[int, tuple[str, Event]] = {}
     for number, process in enumerate(job.processes):
         first: dict[str, Event] = {}
-        for event in process.events:
+        for event in process.by_kind.of(*_ABOUT_PLUGINS):
             if event.kind != "net_plugin_loaded" or event.fields.get("plugin") not in _BUILT_IN:
                 first.setdefault(event.kind, event)
         if (loaded := first.get("net_plugin_loaded")) is not None:
