@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     Column = npt.NDArray[np.generic]
 
 _FIELDS = {
-    "count": ("elements", "int64"),
-    "dtype": ("dtype", "int16"),
-    "redop": ("redop", "int64"),
-    "root": ("root", "int32"),
-    "comm": ("comm", "uint64"),
-    "nranks": ("nranks", "int32"),
+    "count": "elements",
+    "dtype": "dtype",
+    "redop": "redop",
+    "root": "root",
+    "comm": "comm",
+    "nranks": "nranks",
 }
-"""Column -> field of a shape, and the column's type."""
+"""Column -> field of a shape."""
 _LANES = 1 << 40
 """More than there are pairs of a root (32 bits) and an operation (CallColumns keeps 127)."""
 
@@ -106,16 +106,12 @@ def _numbered(columns: dict[str, Column], ops: int, made: dict[int, int]) -> Col
 def _part(part: CallPart, code: dict[str, int], number: int, rows: slice) -> dict[str, Column]:
     columns = part.columns
     row = part.shapes()[rows]
-    # the shapes' fields as columns, then one value a row
-    fields = {
-        name: np.array([getattr(shape, field) for shape in columns.shapes], dtype=kind)[row]
-        for name, (field, kind) in _FIELDS.items()
-    }
-    ops = np.array([code[columns.ops[shape.op]] for shape in columns.shapes], dtype=np.int32)
+    fields = {name: columns.shapes.column(field)[row] for name, field in _FIELDS.items()}
+    ops = np.array([code[op] for op in columns.ops], dtype=np.int32)
     times = columns.times
     return {
         "line": np.frombuffer(columns.line, dtype=np.int32)[rows],
-        "op": ops[row],
+        "op": ops[columns.shapes.column("op")[row]],
         "op_count": np.array(columns.op_count[rows], dtype=np.int64),
         **fields,
         "time": np.full(len(row), np.nan) if times is None else np.frombuffer(times, dtype=np.float64)[rows],

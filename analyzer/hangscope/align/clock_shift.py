@@ -65,4 +65,4 @@ def _move_calls(source: ParsedSource, clocks: Clocks, by_writer: Mapping[WriterK
     if times is not None and any(shifts):
         for row, code in enumerate(calls.shape):
             # a call without a time has NaN, and keeps it
-            times[row] += shifts[calls.shapes[code].writer]
+            times[row] += shifts[calls.shapes.writer[code]]

@@ -10,7 +10,6 @@ from __future__ import annotations
 import itertools
 from collections import defaultdict
 from collections.abc import Iterable
-from operator import itemgetter
 
 import numpy as np
 import numpy.typing as npt
@@ -25,13 +24,12 @@ from hangscope.parse.source import ParsedSource
 
 Ints = npt.NDArray[np.int64]
 _Call = tuple[int, int, int, int, int]
+"""Op, elements, dtype, redop and root of a `CallShape`."""
 
 _AT_ONCE = 1 << 20
 _DTYPE_BYTES = (1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1)
 _IN_BYTES = frozenset({"AllGather", "Broadcast"})
 _P2P = frozenset({"Send", "Recv"})
-_WRITER, _OP, _CALL = itemgetter(0), itemgetter(1), itemgetter(1, 2, 3, 4, 5)
-"""Fields of a `CallShape`; the last one gives op, elements, dtype, redop and root."""
 
 
 def number_calls(
@@ -64,15 +62,13 @@ def number_calls(
         # a writer of an earlier attempt has no process, and no row either
         owned = [by_writer.get(key) for key in columns.writers]
         of_writer = [-1 if process is None else index[id(process)] for process in owned]
-        ops = np.array(list(map(_OP, columns.shapes)), dtype=np.intp)
-        writers = np.array(list(map(_WRITER, columns.shapes)), dtype=np.intp)
         parts.append(
             CallPart(
                 source.record.file,
                 columns,
-                np.array(of_writer, dtype=np.int64)[writers],
+                np.array(of_writer, dtype=np.int64)[columns.shapes.column("writer")],
                 np.array(signatures.of(columns), dtype=np.int64),
-                np.array([op in _P2P for op in columns.ops], dtype=np.bool_)[ops],
+                np.array([op in _P2P for op in columns.ops], dtype=np.bool_)[columns.shapes.column("op")],
                 members.of(columns, of_writer),
             )
         )
@@ -91,7 +87,8 @@ class _Signatures:
     def of(self, columns: CallColumns) -> list[int]:
         """The number of each shape."""
         ops = [self._ops.setdefault(op, len(self._ops)) for op in columns.ops]
-        calls: list[_Call] = list(map(_CALL, columns.shapes))
+        shapes = columns.shapes
+        calls: list[_Call] = list(zip(shapes.op, shapes.elements, shapes.dtype, shapes.redop, shapes.root, strict=True))
         if self._mixed_versions or ops != list(range(len(ops))):
             calls = [self._agreeing(columns.ops[call[0]], (ops[call[0]], *call[1:])) for call in calls]
         for call in dict.fromkeys(calls):
@@ -138,7 +135,7 @@ class _Members:
         earliest = _first_rows(rows, of_shape, len(pairs))
         for number in sorted(range(len(pairs)), key=earliest.__getitem__):
             if earliest[number] < len(rows):
-                places[number] = self._place(pairs[number], columns.shapes[rows[earliest[number]]].nranks)
+                places[number] = self._place(pairs[number], columns.shapes.nranks[rows[earliest[number]]])
         first = places[of_shape]
         members = np.empty(len(rows), dtype=np.int32)
         again = {

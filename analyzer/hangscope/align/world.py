@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from operator import itemgetter
 
 from hangscope.align.claims import MAX_RANKS
 from hangscope.align.recorder_ranks import world_of
 from hangscope.model import Value
 from hangscope.parse.source import ParsedSource
 
-_NRANKS = itemgetter(7)  # of a CallShape
 _WITH_A_SIZE = ("comm_init_start", "comm_init_complete", "ras_comm", "inspector_last")
 _NOT_THE_WORLD = frozenset({*_WITH_A_SIZE, "failure_rank"})
 
@@ -28,7 +26,7 @@ def world_size(sources: Sequence[ParsedSource]) -> int | None:
             fields = event.fields
             if "world_size" in fields and event.kind not in _NOT_THE_WORLD and (size := size_in(fields["world_size"])):
                 stated[size] += 1
-        largest = max(largest, size_in(max(map(_NRANKS, source.calls.shapes), default=0)))
+        largest = max(largest, size_in(max(source.calls.shapes.nranks, default=0)))
     if stated:
         common = max(stated.items(), key=lambda item: (item[1], item[0]))[0]
         return max(common, largest)

@@ -1,19 +1,20 @@
 """The fast way through collective-call lines: from blocks of raw lines to columns, no object a line.
 
-Lines of one layout are found together (`hangscope.parse.call_layouts`); what their parts mean, is read once for each
-text (`hangscope.parse.call_texts`). A line that looks like no other goes the slow way.
+Lines are found together (`hangscope.parse.call_layouts`); what is new in them is read for many at a time, too
+(`hangscope.parse.call_entries`), and what stands around them once for each text (`hangscope.parse.call_texts`). A line
+that looks like no call of NCCL's goes the slow way.
 """
 
 from __future__ import annotations
 
 import threading
-from array import array
 from typing import TYPE_CHECKING, Any
 
 from hangscope.model import Event
+from hangscope.parse.call_shapes import CallShape
 from hangscope.parse.call_tallies import Tallies, Tally, Texts
 from hangscope.parse.call_texts import CallTexts, headed_call
-from hangscope.parse.columns import CallShape, WriterKey, pointer
+from hangscope.parse.columns import WriterKey, pointer
 from hangscope.sources.unwrap import Unwrapper
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from hangscope.parse.call_entries import Entries
     from hangscope.parse.call_layouts import Found, LayoutFinder
 
-    Ints = npt.NDArray[np.int32]
+    Codes = npt.NDArray[np.int32]
     Numbers = npt.NDArray[np.integer[Any]]
     Floats = npt.NDArray[np.float64]
 
@@ -55,7 +56,7 @@ def _finder() -> LayoutFinder:
     # numpy takes longer to import than a log without calls to read
     from hangscope.parse.call_layouts import LayoutFinder
 
-    if _learned.finder is None or len(_learned.finder.fields) > _MANY_LAYOUTS:
+    if _learned.finder is None or len(_learned.finder.layouts) > _MANY_LAYOUTS:
         # what inputs of other kinds have taught would be in the way of what this one teaches
         _learned.finder = LayoutFinder(headed_call().search)
     return _learned.finder
@@ -87,7 +88,6 @@ class CallReader:
         self.columns = self._texts.columns
         self.tallies = Tallies()
         self._entries: Entries | None = None
-        self._owners = array("i")
         self._finder: LayoutFinder | None = None
         self._slots: CodeSlots | None = None
         self._fruitless = 0
@@ -120,50 +120,40 @@ class CallReader:
         from hangscope.parse.call_codes import CodeSlots
         from hangscope.parse.call_entries import Entries
 
-        if self._finder is None:
-            self._finder = _finder()
-        found = self._finder.find(block)
+        finder = self._finder = self._finder or _finder()
+        found = finder.find(block)
         if found is None:
             return None
         if self._slots is None or self._entries is None:
-            self._slots, self._entries = CodeSlots(), Entries()
-        layouts = len(self._finder.fields)
-        codes = self._codes(self._finder, found, block, self._slots, self._entries)
-        if len(self._finder.fields) > layouts and (again := self._finder.find(block)) is not None:
+            self._slots, self._entries = CodeSlots(), Entries(self._texts, finder)
+        layouts = len(finder.layouts)
+        codes = self._codes(found, self._slots, self._entries)
+        if len(finder.layouts) > layouts and (again := finder.find(block)) is not None:
             # lines with a time of day were taken for others until that was seen
             found = again
-            codes = self._codes(self._finder, found, block, self._slots, self._entries)
+            codes = self._codes(found, self._slots, self._entries)
         if len(codes):
             self._append(found, codes, self._entries, block, first_line=first_line, offset=offset)
         rest = (~found.taken).nonzero()[0]
-        others = zip(rest.tolist(), found.starts[rest].tolist(), found.ends[rest].tolist(), strict=True)
-        return len(found.ends), list(others)
+        lines = found.lines
+        others = zip(rest.tolist(), lines.starts[rest].tolist(), lines.ends[rest].tolist(), strict=True)
+        return len(lines.ends), list(others)
 
-    def _codes(self, finder: LayoutFinder, found: Found, block: bytes, slots: CodeSlots, entries: Entries) -> Ints:
+    def _codes(self, found: Found, slots: CodeSlots, entries: Entries) -> Codes:
         """The number of what each call line of a block says, -1 for no call."""
-        heads = self._texts.new_heads
-
-        def read(row: int) -> int:
-            at = found.rows[row]
-            start, length = int(found.starts[at]), int(found.lengths[at])
-            line, fields = block[start : start + length], finder.fields[int(found.layouts[row])]
-            code = self._texts.laid_out(line, fields, entries.add)
-            if code < 0 and not fields.clocks:
-                finder.learn_clocks(line)
-            return code
-
-        codes = slots.codes(found.keys, read)
-        news = self._texts.new_heads - heads
+        heads = entries.new_heads
+        codes = slots.codes(found.keys, lambda lines: entries.read(found, lines))
+        news = entries.new_heads - heads
         self._fruitless = self._fruitless + 1 if news > _MANY and news * 2 > len(codes) else 0
         return codes
 
     def _append(
-        self, found: Found, codes: Ints, entries: Entries, block: bytes, *, first_line: int, offset: int
+        self, found: Found, codes: Codes, entries: Entries, block: bytes, *, first_line: int, offset: int
     ) -> None:
         import numpy as np
 
         times, good = entries.times(found, codes)
-        rows, op_counts = found.rows, found.op_counts
+        rows, op_counts = found.parts.rows, found.parts.op_counts
         if not good.all():
             # what stands in the fields of these, or around them, no call has
             found.taken[rows[~good]] = False
@@ -171,25 +161,28 @@ class CallReader:
             times = None if times is None else times[good]
             if not len(rows):
                 return
-        shapes = entries.shapes(codes)
-        self.add_rows(shapes, op_counts, (rows + first_line).astype(np.int32), times)
+        numbers = rows + first_line
+        self.add_rows(entries.shapes(codes), op_counts, numbers.astype(np.int32), times)
         tallies = Tallies()
-        plain, owners = entries.plain(codes), np.array(self._owners)[shapes]
-        tallies.add_plain(owners[plain], rows[plain] + first_line)
-        if not plain.all():
+        whos = entries.whos(codes)
+        plain, owners = entries.plain(whos), entries.writers(whos)
+        if plain.all():
+            tallies.add_plain(owners, numbers)
+        else:
+            tallies.add_plain(owners[plain], numbers[plain])
             wrapped = ~plain
-            rows, owners = rows[wrapped], owners[wrapped]
-            starts = found.starts[rows]
-            texts = Texts(block, offset, starts, starts + found.lengths[rows], found.ends[rows])
-            tallies.add_wrapped(owners, rows + first_line, texts)
+            rows, numbers, owners = rows[wrapped], numbers[wrapped], owners[wrapped]
+            starts = found.lines.starts[rows]
+            texts = Texts(block, offset, starts, starts + found.lines.lengths[rows], found.lines.ends[rows])
+            tallies.add_wrapped(owners, numbers, texts)
             if times is not None:
                 timed = ~np.isnan(times[wrapped])
-                tallies.add_times(owners[timed], rows[timed] + first_line, times[wrapped][timed])
-            tallies.add_headed(owners[entries.headed(codes[wrapped])])
+                tallies.add_times(owners[timed], numbers[timed], times[wrapped][timed])
+            tallies.add_headed(owners[entries.headed(whos[wrapped])])
         for writer, tally in tallies.items():
             self.add_tally(writer, tally)
 
-    def add_rows(self, shapes: Ints, op_counts: Numbers, lines: Ints, times: Floats | None) -> None:
+    def add_rows(self, shapes: Codes, op_counts: Numbers, lines: Codes, times: Floats | None) -> None:
         """Adds call lines: the number of the distinct call, opCount, line number and time (NaN: none) of each."""
         import numpy as np
 
@@ -197,7 +190,6 @@ class CallReader:
         counts = op_counts.astype(np.int64 if wide else np.int32)
         timed = None if times is None else times.tobytes()
         self.columns.append_rows(shapes.tobytes(), counts.tobytes(), lines.tobytes(), timed, wide=wide)
-        self._owners.extend(shape.writer for shape in self.columns.shapes[len(self._owners) :])
 
     def add_tally(self, writer: int, tally: Tally) -> None:
         """Adds what a writer wrote behind what was counted before."""
@@ -215,7 +207,7 @@ class CallReader:
             return False
         code, op_count = said
         self.columns.append_code(code, op_count, number)
-        self.tallies.of(self.columns.shapes[code].writer).add_plain(1, number)
+        self.tallies.of(self.columns.shapes.writer[code]).add_plain(1, number)
         return True
 
     def take_event(self, event: Event, key: WriterKey) -> None:

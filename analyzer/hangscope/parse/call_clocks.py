@@ -29,10 +29,14 @@ _NANOSECONDS = 10 ** np.arange(_FRACTION - 1, -1, -1, dtype=np.int64)
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """A time of day in the lines of one layout: its place."""
+    """A time of day around calls: its place."""
 
     start: int
     end: int
+
+    def moved(self, by: int) -> Clock:
+        """The same so many bytes further back."""
+        return Clock(self.start + by, self.end + by)
 
     @property
     def fraction(self) -> int:

@@ -7,57 +7,157 @@ from __future__ import annotations
 
 import math
 from array import array
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from hangscope.parse import call_clocks
-from hangscope.parse.call_layouts import Found
-from hangscope.parse.call_texts import Who
+from hangscope.parse import call_clocks, call_numbers
+from hangscope.parse.call_codes import distinct
+from hangscope.parse.call_layouts import Found, LayoutFinder
+from hangscope.parse.call_lines import name_keys
+from hangscope.parse.call_texts import CallTexts
+
+if TYPE_CHECKING:
+    from hangscope.parse.call_shapes import Numbers
 
 Codes = npt.NDArray[np.int32]
 Ints = npt.NDArray[np.int64]
+Words = npt.NDArray[np.uint64]
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
+_MOST_KEPT = 100_000
+
 
 class Entries:
-    """The entries of one input, each with a number."""
+    """The entries of one input, each with a number.
 
-    def __init__(self) -> None:
+    Args:
+        texts: reads what is new.
+        finder: has found the lines.
+
+    Attributes:
+        new_heads: how often something new stood around the call so far.
+    """
+
+    def __init__(self, texts: CallTexts, finder: LayoutFinder) -> None:
+        self.new_heads = 0
+        self._texts = texts
+        self._finder = finder
         self._shapes = array("i")
+        self._who = array("i")
+        self._who_of: dict[int, int] = {}
+        self._writers = array("i")
         self._plain = array("b")
         self._headed = array("b")
         self._midnights = array("d")
         self._clocks = array("b")
         self._timed = False
 
-    def add(self, shape: int, who: Who) -> int:
-        """Adds an entry; returns its number.
+    def read(self, found: Found, lines: Ints) -> Codes:
+        """Adds an entry for each of these lines; returns their numbers, -1 for no call."""
+        parts = found.parts.at(lines)
+        numbers = call_numbers.read(found.data, parts.middles, parts.widths)
+        ops = self._ops(found, name_keys(found.data, parts), lines)
+        good = numbers.good & (ops >= 0)
+        odd = {}
+        # a number that is negative or very long, or a pointer that is NULL
+        for index in np.flatnonzero(~numbers.good).tolist():
+            shape = self._texts.shape(*self._finder.text(found, int(lines[index])))
+            if shape is not None:
+                odd[index] = shape
+        readable = good.copy()
+        readable[list(odd)] = True
+        whos = np.full(len(lines), -1, dtype=np.int32)
+        whos[readable] = self._whos(found, lines[readable])
+        good &= whos >= 0
+        if not self._writers:
+            return np.full(len(lines), -1, dtype=np.int32)
+        writers = np.array(self._writers, dtype=np.int32)[whos]
+        columns: Sequence[Numbers] = (
+            *(writers, ops, numbers.elements, numbers.dtype, numbers.redop, numbers.root, numbers.comm),
+            numbers.nranks,
+        )
+        if not good.all():
+            columns = [column[good] for column in columns]
+        shapes = np.full(len(lines), -1, dtype=np.int32)
+        # one writer may write with several things around
+        several = len(set(self._writers)) < len(self._writers)
+        first = self._texts.columns.add_shapes(columns, distinct=not several)
+        shapes[good] = np.arange(first, first + np.count_nonzero(good))
+        for index, shape in odd.items():
+            if whos[index] >= 0:
+                shapes[index] = self._texts.columns.shape_code(shape._replace(writer=int(writers[index])))
+        return self._add(shapes, whos)
 
-        Args:
-            shape: number of the distinct call.
-            who: what stands around it.
-        """
-        self._shapes.append(shape)
+    def _add(self, shapes: Codes, whos: Codes) -> Codes:
+        """Numbers entries, but for those whose shape is -1."""
+        good = shapes >= 0
+        first = len(self._shapes)
+        codes = np.full(len(shapes), -1, dtype=np.int32)
+        codes[good] = np.arange(first, first + np.count_nonzero(good))
+        self._shapes.frombytes(shapes[good].tobytes())
+        self._who.frombytes(whos[good].tobytes())
+        return codes
+
+    def _ops(self, found: Found, names: Words, lines: Ints) -> Codes:
+        """The number of each line's operation, -1 for none."""
+        firsts, which = distinct(names)
+        ops = [self._texts.op(*self._finder.text(found, int(lines[at]))) for at in firsts.tolist()]
+        return np.array(ops, dtype=np.int32)[which]
+
+    def _whos(self, found: Found, lines: Ints) -> Codes:
+        """The number of what stands around the call in each line, -1 where more stands in it than one whole call."""
+        firsts, which = distinct(found.around[lines])
+        if len(self._who_of) > _MOST_KEPT:
+            self._who_of.clear()
+        numbers = []
+        for at in lines[firsts].tolist():
+            key = int(found.around[at])
+            number = self._who_of.get(key)
+            if number is None:
+                self.new_heads += 1
+                number = self._who_of[key] = self._read_who(found, at)
+            numbers.append(number)
+        return np.array(numbers, dtype=np.int32)[which]
+
+    def _read_who(self, found: Found, index: int) -> int:
+        line, fields = self._finder.text(found, index)
+        who = self._texts.who(line, fields)
+        if who is None:
+            if not fields.clocks:
+                start = int(found.parts.starts[index])
+                self._finder.learn_clocks(line, fields, int(found.parts.tails[index]) - start)
+            return -1
+        self._writers.append(who.writer)
         self._plain.append(who.plain)
         self._headed.append(who.headed)
         self._midnights.append(who.midnight)
         self._clocks.append(who.clock)
         self._timed = self._timed or not math.isnan(who.midnight)
-        return len(self._shapes) - 1
+        return len(self._writers) - 1
 
     def shapes(self, codes: Codes) -> Codes:
         """The distinct call of each of these entries."""
-        return np.array(self._shapes, dtype=np.int32)[codes]
+        return np.frombuffer(self._shapes, dtype=np.int32)[codes]
 
-    def plain(self, codes: Codes) -> Flags:
+    def whos(self, codes: Codes) -> Codes:
+        """What stands around each of these entries, as a number."""
+        return np.frombuffer(self._who, dtype=np.int32)[codes]
+
+    def writers(self, whos: Codes) -> Codes:
+        """Who writes."""
+        return np.array(self._writers, dtype=np.int32)[whos]
+
+    def plain(self, whos: Codes) -> Flags:
         """Whether nothing stands around the call."""
-        return np.array(self._plain, dtype=np.bool_)[codes]
+        return np.array(self._plain, dtype=np.bool_)[whos]
 
-    def headed(self, codes: Codes) -> Flags:
+    def headed(self, whos: Codes) -> Flags:
         """Whether what stands in front of the header is different in every line."""
-        return np.array(self._headed, dtype=np.bool_)[codes]
+        return np.array(self._headed, dtype=np.bool_)[whos]
 
     def times(self, found: Found, codes: Codes) -> tuple[Floats | None, Flags]:
         """The time of each line (NaN: none; None: of no line), and whether it is a call with times that are any.
@@ -70,8 +170,9 @@ class Entries:
         if not found.clocks and not self._timed:
             return None, good
         # the last one is that of -1
-        times = np.append(self._midnights, math.nan)[codes]
-        deciding = np.append(self._clocks, -1)[codes]
+        whos = np.append(np.array(self._who, dtype=np.int32), -1)[codes]
+        times = np.append(self._midnights, math.nan)[whos]
+        deciding = np.append(self._clocks, -1)[whos]
         for index, (places, fractions) in enumerate(found.clocks):
             rows = np.flatnonzero(places >= 0)
             seconds, parts, any_time = call_clocks.read(found.data, places[rows], fractions[rows])

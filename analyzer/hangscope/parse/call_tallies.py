@@ -149,6 +149,9 @@ def _spans(writers: Numbers) -> Iterator[tuple[int, int, int, int]]:
     """Each of these numbers, how often it comes, and the first and last place where it does."""
     import numpy as np  # noqa: PLC0415 - longer to import than a log without calls to read
 
+    if len(writers) and (writers == writers[0]).all():
+        yield int(writers[0]), len(writers), 0, len(writers) - 1
+        return
     counts = np.bincount(writers)
     places = np.arange(len(writers))
     firsts, lasts = np.zeros((2, len(counts)), dtype=np.int64)

@@ -1,8 +1,7 @@
 """Reads what the text of a call line says: who calls, what tells the call apart, and which of its times counts.
 
 The one definition of a call is the pattern that grammars/nccl_calls.lark compiles to, behind NCCL's header. What
-launchers and log drivers put around it, the sources layer knows. The parts of a line do not depend on each other, so
-each of them is read once and looked up from then on.
+launchers and log drivers put around it, the sources layer knows.
 """
 
 from __future__ import annotations
@@ -16,11 +15,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from hangscope.expressions import expression
 from hangscope.grammar import Alternative, load_grammars
 from hangscope.model import Line
-from hangscope.parse.columns import CallColumns, CallShape, WriterKey, pointer, writer_key
+from hangscope.parse.call_shapes import CallShape
+from hangscope.parse.columns import CallColumns, WriterKey, pointer, writer_key
+from hangscope.records import dataclass
 from hangscope.sources.decode import RawLine, clean
 
 if TYPE_CHECKING:
-    from hangscope.parse.call_layouts import Fields
+    from hangscope.parse.call_clocks import Clock
 
 CALL_KIND = "nccl_call"
 LONGEST = 1024
@@ -37,8 +38,6 @@ _LONGEST_PID = 10
 _LONGEST_DEVICE = 4
 _COUNTS = ("count", "dtype", "reduce_op", "root")
 _GROUP = ("comm", "nranks")
-_BETWEEN = b"comm"
-"""The word between these."""
 _SHAPE = (1, 2, 3, "call", *_COUNTS, *_GROUP)
 """The groups that tell calls apart: host, pid, device, operation, and the numbers."""
 _CLOCK = len("00:00:00")
@@ -65,6 +64,22 @@ def _whole_line() -> re.Pattern[str]:
 @functools.cache
 def _whole_text() -> re.Pattern[str]:
     return re.compile(rf"^{call_alternative().pattern}[ \t]*$")
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """Where the parts of a line stand.
+
+    Attributes:
+        call_start, call_end: the operation's name; what stands before it says who calls.
+        rest_start: what stands behind the call.
+        clocks: times of day around the call.
+    """
+
+    call_start: int
+    call_end: int
+    rest_start: int
+    clocks: tuple[Clock, ...]
 
 
 class Who(NamedTuple):
@@ -95,20 +110,14 @@ class CallTexts:
     Attributes:
         file: as given.
         columns: gets the distinct calls, operations and writers; rows are the caller's affair.
-        new_heads: lines read so far that had something new around the call.
     """
 
     def __init__(self, file: str, unwrap: Unwrap) -> None:
         self.columns = CallColumns()
-        self.new_heads = 0
         self.file = file
         self._unwrap = unwrap
         self._match = _whole_line().match
         self._code_of: dict[tuple[str, ...], int] = {}
-        self._whos: dict[tuple[bytes, bytes, int], tuple[Who, dict[bytes, int]] | None] = {}
-        self._ops: dict[bytes, int] = {}
-        self._counts: dict[bytes, tuple[int, ...]] = {}
-        self._groups: dict[bytes, tuple[int, ...]] = {}
 
     def plain(self, text: str) -> tuple[int, int] | None:
         """Number of the distinct call and opCount of a line that nothing is put around; None for any other line."""
@@ -125,64 +134,27 @@ class CallTexts:
             code = self._code_of[texts] = self.columns.shape_code(shape)
         return code, int(op_count, 16)
 
-    def laid_out(self, line: bytes, fields: Fields, number: Callable[[int, Who], int]) -> int:
-        """What is said in a line of a known layout, as a number; -1 if it is no call.
+    def shape(self, line: bytes, fields: Fields) -> CallShape | None:
+        """The call that a line says, for the first writer; None when its numbers are none."""
+        found = _headed(line, fields)
+        if found is None or (parts := _numbers(found)) is None:
+            return None
+        return CallShape(0, self.columns.op_code(found["call"]), *parts[0], *parts[1])
+
+    def op(self, line: bytes, fields: Fields) -> int:
+        """The number of a line's operation, -1 when it is none."""
+        found = _headed(line, fields)
+        return -1 if found is None else self.columns.op_code(found["call"])
+
+    def who(self, line: bytes, fields: Fields) -> Who | None:
+        """Who writes a line, and when; None when there is more in it than one whole call.
 
         What stands in its opCount and its addresses is not looked at.
 
         Args:
             line: without its end.
-            fields: where its fields stand.
-            number: numbers what is new: the number of the distinct call, and what stands around it.
+            fields: where its parts stand.
         """
-        head, rest = line[: fields.call_start], line[fields.rest_start :]
-        for clock in reversed(fields.clocks):
-            if clock.start < fields.call_start:
-                head = head[: clock.start] + head[clock.end :]
-            else:
-                at = fields.rest_start
-                rest = rest[: clock.start - at] + rest[clock.end - at :]
-        around = (head, rest, len(fields.clocks))
-        if around not in self._whos:
-            _bound(self._whos)
-            self.new_heads += 1
-            found = self._who(line, fields)
-            self._whos[around] = None if found is None else (found, {})
-        if (known := self._whos[around]) is None:
-            return -1
-        who, calls = known
-        call = line[fields.call_start : fields.call_end] + line[fields.count_start : fields.comm_end]
-        code = calls.get(call)
-        if code is None:
-            shape = self._shape(line, fields, who.writer)
-            if shape is None:
-                return -1
-            _bound(calls)
-            code = calls[call] = number(shape, who)
-        return code
-
-    def _shape(self, line: bytes, fields: Fields, writer: int) -> int | None:
-        """The number of the distinct call; None when its numbers are none."""
-        call = line[fields.call_start : fields.call_end]
-        # a longer count and a shorter pointer make a line as long: where one ends and the other begins, the line tells
-        counts, _, group = line[fields.count_start : fields.comm_end].partition(_BETWEEN)
-        try:
-            shape = CallShape(writer, self._ops[call], *self._counts[counts], *self._groups[group])
-        except KeyError:
-            found = headed_call().search(line.decode("ascii"))
-            if found is None or found.span("call") != (fields.call_start, fields.call_end):
-                return None
-            if (parts := _numbers(found)) is None:
-                return None
-            for kept in (self._ops, self._counts, self._groups):
-                _bound(kept)
-            self._ops[call] = self.columns.op_code(found["call"])
-            self._counts[counts], self._groups[group] = parts
-            shape = CallShape(writer, self._ops[call], *parts[0], *parts[1])
-        return self.columns.shape_code(shape)
-
-    def _who(self, line: bytes, fields: Fields) -> Who | None:
-        """Who writes a line, and when; None when there is more in it than one whole call."""
         text = line.decode("ascii")
         found = self._match(text)
         if found is not None:
@@ -229,6 +201,12 @@ class CallTexts:
         if key not in self.columns.devices and len(found[3]) <= _LONGEST_DEVICE and not found[3].startswith("-"):
             self.columns.devices[key] = int(found[3])
         return self.columns.writer_code(key)
+
+
+def _headed(line: bytes, fields: Fields) -> re.Match[str] | None:
+    """The call in a line, where its parts stand there."""
+    found = headed_call().search(line.decode("ascii"))
+    return found if found is not None and found.span("call") == (fields.call_start, fields.call_end) else None
 
 
 def clock_parts(text: str) -> tuple[int, float]:

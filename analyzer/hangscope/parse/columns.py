@@ -9,10 +9,15 @@ from __future__ import annotations
 import bisect
 import math
 from array import array
-from typing import NamedTuple, TypeVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 from hangscope.model import Line
+from hangscope.parse.call_shapes import CallShape, CallShapes
 from hangscope.records import dataclass
+
+if TYPE_CHECKING:
+    from hangscope.parse.call_shapes import Numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,28 +46,6 @@ def writer_key(line: Line) -> WriterKey:
     return WriterKey(line.file, line.stream, line.host, line.pid, line.rank, line.rank_source, line.local_rank)
 
 
-class CallShape(NamedTuple):
-    """What equal calls of one writer have in common.
-
-    Attributes:
-        writer: index into `CallColumns.writers`.
-        op: index into `CallColumns.ops`.
-        elements, dtype, redop, root, nranks: count, datatype, op, root and nranks as printed (enum numbers of NCCL).
-        comm: pointer of the communicator, valid inside one process only.
-    """
-
-    writer: int
-    op: int
-    elements: int
-    dtype: int
-    redop: int
-    root: int
-    comm: int
-    nranks: int
-
-
-_LARGEST = CallShape(2**31 - 1, 127, 2**63 - 1, 2**15 - 1, 2**63 - 1, 2**31 - 1, 2**64 - 1, 2**31 - 1)
-"""A torn line can glue two numbers together: what is larger than its column is cut to this."""
 _MAX_OPS = 127
 """NCCL has a dozen operations; more names than fit their column are no operations, and share the last one."""
 _MANY = 100_000
@@ -88,12 +71,13 @@ class CallColumns:
         self.writers: list[WriterKey] = []
         self.ops: list[str] = []
         self.devices: dict[WriterKey, int] = {}
-        self.shapes: list[CallShape] = []
+        self.shapes = CallShapes()
         self.shape: array[int] = array("i")
         self.op_count: array[int] = array("i")
         self.line: array[int] = array("i")
         self._times: array[float] | None = None
         self._in_order = True
+        self._distinct = True
         self._writer_index: dict[WriterKey, int] = {}
         self._op_index: dict[str, int] = {}
         self._shape_index: dict[CallShape, int] = {}
@@ -168,8 +152,12 @@ class CallColumns:
         No row can be added behind it.
         """
         self._shape_index.clear()
-        if self._in_order:
-            return
+        if not self._in_order:
+            self._sort_rows()
+        if not (self._in_order and self._distinct):
+            self._number_anew()
+
+    def _sort_rows(self) -> None:
         times = self.times
         order = _order(self.line)
         self.shape = _picked(self.shape, order)
@@ -177,19 +165,15 @@ class CallColumns:
         self.line = _picked(self.line, order)
         if times is not None:
             self._times = _picked(times, order)
-        self._number_anew()
 
     def _number_anew(self) -> None:
         """Numbers calls, writers and operations in the order of their rows, however these were read."""
-        used = list(dict.fromkeys(self.shape))
-        writers = list(dict.fromkeys(self.shapes[code].writer for code in used))
-        ops = list(dict.fromkeys(self.shapes[code].op for code in used))
-        shape_of, writer_of, op_of = ({old: new for new, old in enumerate(codes)} for codes in (used, writers, ops))
-        shapes = (self.shapes[code] for code in used)
-        self.shapes = [shape._replace(writer=writer_of[shape.writer], op=op_of[shape.op]) for shape in shapes]
+        # a log with calls has them counted with numpy, sooner or later
+        from hangscope.parse.call_numbering import in_order_of_rows  # noqa: PLC0415
+
+        self.shapes, writers, ops = in_order_of_rows(self.shapes, self.shape)
         self.writers = [self.writers[code] for code in writers]
         self.ops = [self.ops[code] for code in ops]
-        self.shape = array("i", map(shape_of.__getitem__, self.shape))
 
     @classmethod
     def restored(
@@ -197,7 +181,7 @@ class CallColumns:
         writers: list[WriterKey],
         ops: list[str],
         devices: dict[WriterKey, int],
-        shapes: list[CallShape],
+        shapes: CallShapes,
         rows: tuple[array[int], array[int], array[int], array[float] | None],
     ) -> CallColumns:
         """Columns put together from their parts; of the rows: shape, opCount, line and time."""
@@ -240,10 +224,23 @@ class CallColumns:
         """Index of a distinct call in `shapes`, made when new."""
         code = self._shape_index.get(shape)
         if code is None:
-            bounded = CallShape(*map(min, shape, _LARGEST))
             code = self._shape_index[shape] = len(self.shapes)
-            self.shapes.append(bounded)
+            self.shapes.append(shape)
+            # what came many at a time may hold it, too
+            self._distinct = self._distinct and len(self._shape_index) == len(self.shapes)
         return code
+
+    def add_shapes(self, shapes: Sequence[Numbers], *, distinct: bool) -> int:
+        """Adds calls many at a time; returns the index of the first.
+
+        Args:
+            shapes: the fields of `CallShape`, each as a column without negative numbers.
+            distinct: no two of them are equal. Those that were there before are found out in the end.
+        """
+        first = len(self.shapes)
+        self._distinct = self._distinct and distinct and not first
+        self.shapes.extend(shapes)
+        return first
 
 
 def _order(lines: array[int]) -> array[int]:

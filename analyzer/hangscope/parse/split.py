@@ -16,8 +16,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from hangscope.parse.bulk import CallReader
+from hangscope.parse.call_shapes import CallShape, CallShapes
 from hangscope.parse.call_tallies import Tally
-from hangscope.parse.columns import CallShape, WriterKey
+from hangscope.parse.columns import WriterKey
 from hangscope.records import dataclass
 from hangscope.sources.decode import CHUNK, LONG, RawLine, Sample, TakeBlock, read_raw_lines, split_block
 
@@ -50,7 +51,7 @@ class Rows:
     lines: array[int]
     times: array[float] | None
     tallies: dict[int, Tally]
-    new_shapes: list[tuple[int, ...]]
+    new_shapes: CallShapes
     new_writers: list[tuple[WriterKey, int | None]]
     new_ops: list[str]
 
@@ -156,8 +157,11 @@ class Codes:
             if device is not None:
                 columns.devices[key] = device
         self._ops += map(columns.op_code, rows.new_ops)
-        for writer, op, *rest in rows.new_shapes:
-            self._shapes.append(columns.shape_code(CallShape(self._writers[writer], self._ops[op], *rest)))
+        if len(rows.new_shapes):
+            writers, ops, *rest = (rows.new_shapes.column(name) for name in CallShape._fields)
+            own = np.array(self._writers, dtype=np.int32)[writers], np.array(self._ops, dtype=np.int32)[ops]
+            begin = columns.add_shapes([*own, *rest], distinct=False)
+            self._shapes.extend(range(begin, len(columns.shapes)))
         if len(rows.shapes):
             shapes = np.array(self._shapes, dtype=np.int32)[np.frombuffer(rows.shapes, dtype=np.int32)]
             counts = np.frombuffer(rows.op_counts, dtype=np.dtype(rows.op_counts.typecode))
@@ -295,7 +299,7 @@ class _Worker:
             [(index, start, block[start:end]) for index, start, end in taken[1]],
             *columns.take_rows(),
             self._calls.tallies.take(),
-            [tuple(shape) for shape in columns.shapes[shapes:]],
+            columns.shapes.part(shapes),
             [(key, columns.devices.get(key)) for key in columns.writers[writers:]],
             columns.ops[ops:],
         )

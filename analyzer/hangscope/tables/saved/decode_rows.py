@@ -6,7 +6,8 @@ import importlib
 from array import array
 from typing import Any, Protocol
 
-from hangscope.parse.columns import CallColumns, CallShape, WriterKey
+from hangscope.parse.call_shapes import CallShape, CallShapes
+from hangscope.parse.columns import CallColumns, WriterKey
 from hangscope.parse.recorder.recording import CallShape as RecordedShape
 from hangscope.parse.recorder.recording import RecordedGroup, Recording, State
 from hangscope.tables.saved.columns import DamagedError, count_of, from_columns, places
@@ -121,13 +122,14 @@ class CallRows:
         if set(map(type, self._ops)) - {str} or set(map(type, devices)) - {int} or len(devices) != len(keys):
             raise DamagedError("names or devices of calls are wrong")
         self._devices = dict(zip(keys, devices, strict=True))
-        self._shapes: list[CallShape] = []
+        self._shapes = CallShapes()
         self._numbers = _Numbers()
         self._times: array[float] | None = None
 
     def take(self, part: Part) -> None:
         if part.name == "call_shapes":
-            self._shapes += from_columns(CallShape, part.value)
+            for shape in from_columns(CallShape, part.value):
+                self._shapes.append(shape)
         elif part.name == "call_time":
             if part.floats is None:
                 raise DamagedError("times of calls without numbers")
@@ -143,8 +145,8 @@ class CallRows:
         """
         lines = self._numbers.column("call_line")
         count = len(lines)
-        places([shape.writer for shape in self._shapes], len(self._writers))
-        places([shape.op for shape in self._shapes], len(self._ops))
+        places(self._shapes.writer.tolist(), len(self._writers))
+        places(self._shapes.op.tolist(), len(self._ops))
         shape = self._numbers.column("call_shape", count, len(self._shapes))
         op_count = self._numbers.column("call_op_count", count)
         if self._times is not None and len(self._times) != count:

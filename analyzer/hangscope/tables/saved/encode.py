@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from hangscope.model import Event, Frame, Line, ProcessDump, SourceRecord, ThreadStack
-from hangscope.parse.columns import CallColumns, CallShape, WriterKey
+from hangscope.parse.call_shapes import CallShape
+from hangscope.parse.columns import CallColumns, WriterKey
 from hangscope.parse.recorder.recording import CallShape as RecordedShape
 from hangscope.parse.recorder.recording import RecordedGroup, Recording
 from hangscope.parse.source import ParsedSource, WriterInfo
@@ -178,8 +179,8 @@ def _calls(calls: CallColumns) -> Iterator[Part]:
         "devices": list(calls.devices.values()),
     }
     yield Part("calls", head)
-    for shapes in _batches(calls.shapes, _ROWS):
-        yield Part("call_shapes", to_columns(CallShape, shapes))
+    for start in range(0, len(calls.shapes), _ROWS):
+        yield Part("call_shapes", to_columns(CallShape, list(calls.shapes.part(start, start + _ROWS))))
     yield from _numbers("call_shape", calls.shape)
     yield from _numbers("call_op_count", calls.op_count)
     yield from _numbers("call_line", calls.line)
