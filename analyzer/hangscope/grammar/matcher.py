@@ -12,10 +12,11 @@ import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from hangscope.expressions import expression
 from hangscope.grammar.index import Place, WordIndex
+from hangscope.grammar.layouts import Group, Layout, lay_out
 from hangscope.grammar.plans import Plan, Plans
 from hangscope.grammar.samples import Sample, read_samples
 from hangscope.model import Value
@@ -47,8 +48,7 @@ class _Search(Protocol):
 CONVERTERS: dict[str, Callable[[str], Value]] = {"int": int, "hex": _hex, "float": float, "str": str.strip}
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
+class Match(NamedTuple):
     """A recognized message: event kind, typed fields, and where in the text it stands."""
 
     kind: str
@@ -123,6 +123,10 @@ class Grammar:
                 return found
         return None
 
+    def lay_out(self, text: str, index: int) -> Layout | None:
+        """How one alternative lies in a text of at most `_LONG` characters; None when it is not in it."""
+        return self._matchers[index].lay_out(self.source, text)
+
 
 class _Matcher:
     """One alternative with its regular expression compiled on first use (most are never needed)."""
@@ -133,7 +137,7 @@ class _Matcher:
         self._alternative = alternative
         self._literals = alternative.literals
         self._search: _Search | None = None
-        self._groups: tuple[tuple[str, str, Callable[[str], Value]], ...] = ()
+        self._groups: tuple[Group, ...] = ()
 
     def is_possible(self, squeezed: str) -> bool:
         """Whether one of the literals is in the text."""
@@ -154,6 +158,10 @@ class _Matcher:
             # Python reads no number of more than 4300 digits; nobody prints one
             return None
         return Match(self._alternative.kind, fields, found.start(), found.end())
+
+    def lay_out(self, source: str, text: str) -> Layout | None:
+        found = (self._search or self._compile())(text)
+        return None if found is None else lay_out(source, self._alternative.kind, found, self._groups)
 
     def _compile(self) -> _Search:
         compiled = re.compile(self._alternative.pattern)
@@ -190,6 +198,7 @@ class GrammarSet:
 
     def __init__(self, grammars: tuple[Grammar, ...]) -> None:
         self.grammars = grammars
+        self._by_source = {grammar.source: grammar for grammar in grammars}
         self._index = WordIndex()
         self._unconditional: list[Place] = []
         self._plans = Plans(lambda place: grammars[place[0]].alternatives[place[1]].pattern)
@@ -209,19 +218,25 @@ class GrammarSet:
                 found.setdefault(alternative.kind, {}).update(dict.fromkeys(alternative.fields))
         return {kind: tuple(names) for kind, names in found.items()}
 
+    def layouts(self, template: str) -> tuple[Layout, ...] | None:
+        """What all texts of this template say, when two of them were parsed already; see `grammar.layouts`."""
+        return self._plans.layouts(template)
+
     def parse(self, text: str) -> list[tuple[Grammar, Match]]:
         """What the text says: at most one match a grammar, in the order of the grammars."""
         plan, template = self._plans.look_up(text)
+        if plan is not None and (layouts := self._plans.layouts(template)) is not None:
+            return [(self._by_source[of.source], Match(of.kind, of.fields(text), of.start, of.end)) for of in layouts]
         squeezed = text if len(text) <= _LONG and plan is not None else squeeze(text)
         if plan is None:
             places = self._index.candidates(squeezed)
             places.update(self._unconditional)
             if template:
 
-                def matches(place: Place) -> bool:
-                    return self.grammars[place[0]].parse_candidates(text, squeezed, place[1:]) is not None
+                def lie(place: Place) -> Layout | None:
+                    return self.grammars[place[0]].lay_out(text, place[1])
 
-                plan = self._plans.keep(template, squeeze(template), places, matches)
+                plan = self._plans.keep(template, squeeze(template), places, lie)
             else:
                 plan = _by_grammar(places)
         found = []

@@ -20,28 +20,36 @@ _OPENING = expression(
 _ITEM = expression(r"\s*(?:\(?\d{1,2}[.)]|[-*\u2022])\s")
 
 
+def may_open_list(text: str) -> bool:
+    """A quick look, without a loop: a text with neither word opens no list."""
+    return "ause" in text or "eason" in text
+
+
 def before_advice(text: str) -> str:
     """The text up to where a list of possible causes begins; all of it when there is none."""
-    # quick to look for, without a loop: a line with neither word opens no list
-    if "ause" not in text and "eason" not in text:
+    if not may_open_list(text):
         return text
     opening = _OPENING.search(text)
     return text if opening is None else text[: opening.start()].rstrip()
 
 
 class AdviceSkipper:
-    """Leaves out lists of possible causes, also those that go on over the lines below, an item a line."""
+    """Leaves out lists of possible causes, also those that go on over the lines below, an item a line.
+
+    Attributes:
+        listing: the writers that are in the middle of one.
+    """
 
     def __init__(self) -> None:
-        self._listing: set[tuple[str, int | None]] = set()
+        self.listing: set[tuple[str, int | None]] = set()
 
     def reported(self, text: str, writer: tuple[str, int | None]) -> str:
         """What of a writer's next line is a report."""
-        if writer in self._listing:
+        if writer in self.listing:
             if _ITEM.match(text):
                 return ""
-            self._listing.discard(writer)
+            self.listing.discard(writer)
         kept = before_advice(text)
         if kept != text:
-            self._listing.add(writer)
+            self.listing.add(writer)
         return kept

@@ -17,22 +17,19 @@ from hangscope.parse.call_texts import CALL_KIND
 from hangscope.parse.columns import WriterKey, writer_key
 from hangscope.parse.complaints import Complaints
 from hangscope.parse.formats import find_format
-from hangscope.parse.source import RESTART_KINDS, ParsedSource, WriterInfo
+from hangscope.parse.known_lines import ROUTINE_KIND, KnownLines
+from hangscope.parse.repeats import Repeats
+from hangscope.parse.source import ParsedSource, WriterInfo
 from hangscope.parse.split import WORTH_SPLITTING, SplitFile
 from hangscope.parse.stacks import StackReader, placed
 from hangscope.parse.tracebacks import ExceptionRecord, TracebackAssembler
-from hangscope.sources.decode import RawLine, Rest, Sample, read_raw_lines
+from hangscope.sources.decode import RawLine, Rest, Sample, lines_of, read_raw_lines
 from hangscope.sources.inputs import Input
 from hangscope.sources.origin import hints
 from hangscope.sources.sniff import SNIFF_BYTES, Kind, Sniffed, sniff
-from hangscope.sources.unwrap import SAMPLE, Unwrapper
+from hangscope.sources.unwrap import NCCL, SAMPLE, Unwrapper
 
 STDIO_BUFFER = 4096
-_FOLD_LIMIT = 200_000
-_BY_PLACE = frozenset({"ras", "elastic", "stacks"})
-"""Sources whose lines belong to the table or block they stand in: the same words further down say something else."""
-ROUTINE_KIND = "nccl_routine"
-"""Lines that are known and from which nothing is concluded: they make no event."""
 _KNOWN_HEADERS = frozenset({"nccl", "c10"})
 _MAX_FRAMES = 60
 
@@ -91,12 +88,12 @@ class _Reader:
         self._first_lines: dict[WriterKey, int] = {}
         self._assemblers: dict[tuple[str, int | None], TracebackAssembler] = {}
         self._stacks = StackReader(name)
-        self._folded: dict[tuple[str, WriterKey, str], Event] = {}
-        self._begun: set[WriterKey] = set()
-        self._events: list[Event] = []
+        self._repeats = Repeats()
+        self._events = self._repeats.events
         self._blocks = BlockReader(self._events)
         self._complaints = Complaints(self._events)
         self._advice = AdviceSkipper()
+        self._known_lines = KnownLines(name, self._unwrapper, self._repeats, self._advice, self._who)
         self._unrecognized = 0
         self._lines = 0
         self._end = 0
@@ -133,8 +130,20 @@ class _Reader:
         self._lines, self._end = line, end
 
     def _take_block(self, block: bytes, first_line: int, end: int) -> tuple[int, Rest] | None:
-        """Takes the calls of a block."""
-        taken = self._calls.take_block(block, first_line, end - len(block) - 1)
+        """Takes the calls of a block, and all other lines if lines of NCCL are among them."""
+        if self._unwrapper.joins:
+            return None
+        offset = end - len(block) - 1
+        taken = None
+        if first_line > SAMPLE or block.count(b"\n") >= SAMPLE:
+            # in fewer lines calls are few, and taken one by one
+            taken = self._calls.take_block(block, first_line, offset)
+        lines = None
+        if (taken is None or taken[1]) and NCCL in block:
+            lines = lines_of(block, first_line, offset, None if taken is None else taken[1])
+        if lines is not None:
+            self._known_lines.take(lines, self._take)
+            taken = (len(lines.texts) if taken is None else taken[0]), []
         if taken is not None:
             self._passed(first_line + taken[0] - 1, end)
         return taken
@@ -151,6 +160,15 @@ class _Reader:
         self._first_lines[key] = line
         return info
 
+    def _who(self, line: Line) -> tuple[WriterKey, WriterInfo]:
+        """The writer of a line."""
+        told = (line.stream, line.host, line.pid, line.rank, line.rank_source, line.local_rank)
+        known = self._known.get(told)
+        if known is None:
+            key = writer_key(line)
+            known = self._known[told] = key, self._writers.get(key) or self._writer(key, line.number)
+        return known
+
     def _take_line(self, line: Line) -> None:
         if line.header != "nccl" and (taken := self._stacks.feed(line)) is not None:
             if not taken.head:
@@ -158,47 +176,33 @@ class _Reader:
                 (self._writers.get(key) or self._writer(key, line.number)).lines += 1
                 return
             line = line if taken.dump is None else placed(line, taken.dump)
-        told = (line.stream, line.host, line.pid, line.rank, line.rank_source, line.local_rank)
-        known = self._known.get(told)
-        if known is None:
-            key = writer_key(line)
-            info = self._writers.get(key) or self._writer(key, line.number)
-            self._known[told] = key, info
-        else:
-            key, info = known
+        key, info = self._who(line)
         info.note(line)
         if not line.header and self._blocks.feed(line):
             return
         text = self._advice.reported(line.text, (line.stream, line.rank))
         matches = self._grammars.parse(text) if text else []
         for grammar, match in matches:
-            self._take_match(grammar.source, match.kind, match.fields, line, key)
+            self._take_event(Event(grammar.source, match.kind, match.fields, line), key, info)
         if not matches and text:
             self._unrecognized += line.header in _KNOWN_HEADERS
             self._complaints.take(line, key)
         if line.header != "nccl":
             self._assemble(line)
 
-    def _take_match(self, source: str, kind: str, fields: dict[str, Value], line: Line, key: WriterKey) -> None:
-        if kind == ROUTINE_KIND:
+    def _take_event(self, event: Event, key: WriterKey, info: WriterInfo) -> None:
+        if event.kind == ROUTINE_KIND:
             return
-        if kind == CALL_KIND:
-            self._calls.take_event(Event(source, kind, fields, line), key)
+        if event.kind == CALL_KIND:
+            self._calls.take_event(event, key)
             return
         # a broken connection makes the proxy thread of 2.19 to 2.23 repeat its error chain for ever
-        place = (kind, key, line.text)
-        known = self._folded.get(place)
+        place = (event.kind, id(info), event.line.text)
+        known = self._repeats.known.get(place)
         if known is not None:
             known.count += 1
-            return
-        event = Event(source, kind, fields, line)
-        self._events.append(event)
-        if kind in RESTART_KINDS or (kind == "comm_init_start" and key not in self._begun):
-            # what follows may be another attempt, of which only lines behind this one are looked at
-            self._folded.clear()
-            self._begun.add(key)
-        if len(self._folded) < _FOLD_LIMIT and source not in _BY_PLACE:
-            self._folded[place] = event
+        else:
+            self._repeats.add(event, place, key)
 
     # --- tracebacks -------------------------------------------------------------------------------------
 
@@ -255,7 +259,13 @@ class _Reader:
             if (key := writer_key(dump.line)) not in self._writers:
                 self._writer(key, dump.line.number).note(dump.line)
         self._events.sort(key=lambda event: event.line.number)
-        record = SourceRecord(name, "log" if self._lines else "empty", self._lines, size, self._unrecognized)
+        record = SourceRecord(
+            name,
+            "log" if self._lines else "empty",
+            self._lines,
+            size,
+            self._unrecognized + self._known_lines.unrecognized,
+        )
         return ParsedSource(
             record=record,
             events=self._events,

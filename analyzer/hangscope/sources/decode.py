@@ -55,12 +55,12 @@ class Sample(NamedTuple):
 
     Attributes:
         most: how many.
-        look: shown them; False when it would rather have them one by one, like all others, before any block is offered.
-            It is not asked where they do not stand together at the beginning.
+        look: shown their texts; False when it would rather have them one by one, like all others, before any block is
+            offered. It is not asked where they do not stand together at the beginning.
     """
 
     most: int
-    look: Callable[[Sequence[RawLine]], bool]
+    look: Callable[[Sequence[str]], bool]
 
 
 class Readable(Protocol):
@@ -117,7 +117,7 @@ def read_raw_lines(
     pending = b""
     long: _LongLine | None = None
     to_show = sample.most if sample is not None else 0
-    for piece in _chunks(stream) if offset == 0 else _pieces(stream, b""):
+    for piece, is_all in _with_end(_chunks(stream) if offset == 0 else _pieces(stream, b"")):
         chunk = piece
         if long is not None:
             cut = chunk.find(b"\n") + 1
@@ -130,14 +130,15 @@ def read_raw_lines(
         last = chunk.rfind(b"\n")
         if last >= 0:
             block = b"".join((pending, memoryview(chunk)[:last]))
-            if sample is not None and number == 1 and _shown(block, offset, sample):
+            tail = chunk[last + 1 :]
+            if sample is not None and number == 1 and _shown(block, tail if is_all else None, sample):
                 to_show = 0
             for part in (block,) if number > to_show else _parts(block, to_show + 1 - number):
                 count, lines = _block(part, number, offset, take_block if number > to_show else None)
                 yield from lines
                 number += count
                 offset += len(part) + 1
-            pending = chunk[last + 1 :]
+            pending = tail
         else:
             pending += chunk
         if len(pending) > LONG:
@@ -153,12 +154,21 @@ def read_raw_lines(
     return number, offset
 
 
-def _shown(block: bytes, offset: int, sample: Sample) -> bool:
-    """Shows the first lines of a file, if there are enough of them in the first block."""
+def _shown(block: bytes, tail: bytes | None, sample: Sample) -> bool:
+    """Shows the first lines of a file, if there are enough of them in the first block.
+
+    Args:
+        block: whole lines.
+        tail: what stands behind the block in a file that has no more; None when there is more to read.
+        sample: who wants to see them.
+    """
     head, rest = (*_parts(block, sample.most), b"")[:2]
     if not rest:
-        return False
-    return sample.look(list(itertools.islice(_block(head, 1, offset, None)[1], sample.most)))
+        if tail is None:
+            return False
+        head += b"\n" + tail if tail else b""
+    lines = _block(head, 1, 0, None)[1]
+    return sample.look([line.text for line in itertools.islice(lines, sample.most)])
 
 
 def _parts(block: bytes, count: int) -> Iterator[bytes]:
@@ -201,6 +211,24 @@ def _chunks(stream: Readable) -> Iterator[bytes]:
     yield from _pieces(stream, first)
 
 
+def _with_end(pieces: Iterator[bytes]) -> Iterator[tuple[bytes, bool]]:
+    """The pieces, each with whether it is known that there is no other one."""
+    first = next(pieces, b"")
+    if len(first) < CHUNK:
+        try:
+            second = next(pieces, b"")
+        except Exception:
+            # what can be read of a damaged file is read
+            yield first, False
+            raise
+        pieces = itertools.chain((second,), pieces) if second else pieces
+        yield first, not second
+    else:
+        yield first, False
+    del first
+    yield from ((piece, False) for piece in pieces)
+
+
 def _pieces(stream: Readable, piece: bytes) -> Iterator[bytes]:
     piece = piece or _read(stream)
     while piece:
@@ -230,6 +258,48 @@ def _recode(first: bytes, stream: Readable, encoding: str) -> Iterator[bytes]:
         yield tail.encode("utf-8", "replace")
 
 
+class Lines(NamedTuple):
+    """Lines of a block of which each is one logical line at least, none is cut, and all are complete.
+
+    Attributes:
+        texts: as those of `RawLine`.
+        numbers, offsets, ends: likewise.
+    """
+
+    texts: list[str]
+    numbers: Sequence[int]
+    offsets: Sequence[int]
+    ends: Sequence[int]
+
+    def raw(self, index: int) -> RawLine:
+        """One of them."""
+        return RawLine(self.numbers[index], self.offsets[index], self.texts[index], self.ends[index])
+
+
+def lines_of(block: bytes, number: int, offset: int, rest: Rest | None = None) -> Lines | None:
+    """The lines of a block as columns; None when some are odd.
+
+    Args:
+        block: as for `split_block`.
+        number: of its first line.
+        offset: of its first line.
+        rest: the lines that are wanted; None for all.
+    """
+    if rest is None:
+        texts, sizes, is_odd = _texts(block)
+        ends = list(map(operator.add, itertools.accumulate(sizes, initial=offset), range(len(sizes) + 1)))
+        return None if is_odd else Lines(texts, range(number, number + len(sizes)), ends, ends[1:])
+    texts, _, is_odd = _texts(b"\n".join([block[start:end] for _, start, end in rest]))
+    if is_odd:
+        return None
+    return Lines(
+        texts,
+        [number + index for index, _, _ in rest],
+        [offset + start for _, start, _ in rest],
+        [offset + end + 1 for _, _, end in rest],
+    )
+
+
 def split_block(block: bytes, number: int, offset: int) -> tuple[int, Iterable[RawLine]]:
     """How many lines a block of whole lines has (the newline of the last one taken off), and the lines.
 
@@ -246,6 +316,16 @@ def _block(block: bytes, number: int, offset: int, take_block: TakeBlock | None)
     taken = None if take_block is None else take_block(block, number, offset + len(block) + 1)
     if taken is not None:
         return taken[0], _left_over(block, number, offset, taken[1])
+    texts, sizes, is_odd = _texts(block)
+    # every line before it adds its bytes and one newline
+    ends = list(map(operator.add, itertools.accumulate(sizes, initial=offset), range(len(sizes) + 1)))
+    numbers = range(number, number + len(texts))
+    made = map(_make, zip(numbers, ends, texts, ends[1:], itertools.repeat(True), itertools.repeat(False)))  # noqa: FBT003
+    return len(sizes), _with_odd_lines(made, block, offset) if is_odd else made
+
+
+def _texts(block: bytes) -> tuple[list[str], list[int], bool]:
+    """The clean texts of whole lines, the bytes of each, and whether some have to be cut, or split once more."""
     plain = len(block.translate(None, _CONTROLS)) == len(block)
     returns = False
     if plain and block.isascii():
@@ -256,13 +336,7 @@ def _block(block: bytes, number: int, offset: int, take_block: TakeBlock | None)
         returns = "\r" in text
         texts = text.split("\n")
         sizes = list(map(len, block.split(b"\n")))
-    # every line before it adds its bytes and one newline
-    ends = list(map(operator.add, itertools.accumulate(sizes, initial=offset), range(len(sizes) + 1)))
-    numbers = range(number, number + len(texts))
-    made = map(_make, zip(numbers, ends, texts, ends[1:], itertools.repeat(True), itertools.repeat(False)))  # noqa: FBT003
-    if returns or max(sizes) > MAX_TEXT:
-        return len(sizes), _with_odd_lines(made, block, offset)
-    return len(sizes), made
+    return texts, sizes, returns or max(sizes) > MAX_TEXT
 
 
 def _left_over(block: bytes, number: int, offset: int, rest: Rest) -> Iterator[RawLine]:

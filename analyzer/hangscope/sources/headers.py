@@ -73,6 +73,11 @@ def may_have_header(text: str, position: int) -> bool:
     )
 
 
+def may_have_host(text: str) -> bool:
+    """A cheap look whether a header of NCCL can be in it, the only kind that names hosts; JSON may hide one."""
+    return "CCL " in text or "CCOM " in text or "INFO " in text or "WARN " in text or text[:1] == "{"
+
+
 def find_headers(text: str, position: int, before: Writer, year: int) -> list[Header]:
     """All NCCL, c10 and glog headers from `position` on, in order."""
     headers: list[Header] = []

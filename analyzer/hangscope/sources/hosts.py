@@ -44,6 +44,16 @@ class Hosts:
             return host
         return self._better(host, known)
 
+    def saw_again(self, host: str, pid: int) -> bool:
+        """Does what `settle` does for a name at the start of a line; False, and nothing, where it might say another."""
+        known = self._of.get(pid)
+        times = 0 if known is None else known.get(host, 0) + 1
+        if known is None or times < _SURE or len(known) >= _MAX_NAMES or times < max(known.values()):
+            return False
+        known[host] = times
+        self._all[host] += 1
+        return True
+
     def saw(self, host: str, pid: int, lines: int) -> None:
         """Counts lines that begin with a header of this process and need no settling."""
         known = self._of.get(pid)

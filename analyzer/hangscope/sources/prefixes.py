@@ -330,8 +330,12 @@ _CHOICES = (("task", _TASK_PREFIX), ("bracket", _BRACKET_PREFIX), ("host", _HOST
 def choose_styles(texts: Iterable[str], year: int) -> Styles:
     """Decides by many lines what one line cannot tell."""
     lines = [text for text in texts if text.strip()]
-    # most files are NCCL's own, and a header with a host's name in front of it is no prefix of any kind
-    sample = [text for text in lines if not _HEADED.match(text)]
+    # most files are NCCL's own, and a header with a host's name in front of it is no prefix of any kind; what stands
+    # in front of NCCL's marker comes back
+    fronts = [text[: text.find(" NCCL ") + 1] for text in lines]
+    headed = {front for front in set(fronts) if _HEADED.match(front)}
+    rest = [text for text, front in zip(lines, fronts, strict=True) if front not in headed]
+    sample = [text for text in rest if not _HEADED.match(text)]
     bare = len(lines) - len(sample)
     styles = Styles(year=year)
     # one style may hide another (pdsh around srun -l), so look again behind what was found

@@ -5,14 +5,13 @@ from __future__ import annotations
 import itertools
 import json
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from hangscope.expressions import expression
 from hangscope.model import Line
 from hangscope.sources.decode import RawLine
 from hangscope.sources.decode import clean as clean_text
-from hangscope.sources.headers import Header, find_headers, may_have_header, start_header
+from hangscope.sources.headers import Header, find_headers, may_have_header, may_have_host, start_header
 from hangscope.sources.hosts import Hosts
 from hangscope.sources.origin import FileHints, hints
 from hangscope.sources.prefixes import Styles, choose_styles, may_have_prefix, strip
@@ -20,6 +19,8 @@ from hangscope.sources.stamps import REFERENCE_YEAR, moment, month_number, year_
 from hangscope.sources.wrapped import join_wrapped, width_of
 from hangscope.sources.writer import Template, Writer
 
+NCCL = b" NCCL "
+"""What stands in every line of NCCL since 2.3."""
 SAMPLE = 400
 """So many lines are looked at to learn how a file's prefixes look."""
 _OFTEN = 16
@@ -40,6 +41,17 @@ _RFC3339 = expression(r"(\d{4})-(\d\d)-(\d\d)[T ](\d\d:\d\d:\d\d)(?:[.,](\d+))?"
 _TEXT_KEYS = ("log", "message", "msg", "textPayload", "MESSAGE")
 _TIME_KEYS = ("time", "timestamp", "ts", "@timestamp")
 _ALL_STYLES = Styles(task=True, bracket=True, host=True, pipe=True)
+
+
+def front_of(text: str) -> str:
+    """What stands in front of NCCL's message in a line, empty when it has none."""
+    at = text.find(" NCCL ")
+    return text[: at + _HEAD_LENGTH] if at > 0 else ""
+
+
+def may_be_glued(message: str) -> bool:
+    """Whether another header may stand in a message: a line of another writer is glued to it then."""
+    return "NCCL " in message or ".cpp:" in message
 
 
 class Unwrapper:
@@ -76,29 +88,50 @@ class Unwrapper:
             self.joins = True
             lines = join_wrapped(itertools.chain(sample, lines), width)
             sample = list(itertools.islice(lines, SAMPLE))
-        self._learn(sample)
+        self._learn([raw.text for raw in sample])
         return itertools.chain(sample, lines)
 
-    def look(self, sample: Sequence[RawLine]) -> bool:
+    def look(self, texts: Sequence[str]) -> bool:
         """Learns from the first lines of the file; False, and nothing is learned, when a terminal broke them."""
-        if width_of([raw.text for raw in sample]):
+        if width_of(texts):
             return False
-        self._learn(sample)
+        self._learn(texts)
         return True
 
-    def _learn(self, sample: Sequence[RawLine]) -> None:
+    def _learn(self, texts: Sequence[str]) -> None:
         self._learned = True
-        texts = [raw.text for raw in sample]
         self._styles = choose_styles(texts, year_in("\n".join(texts)) or REFERENCE_YEAR)
         self._heads.clear()
-        heads: Counter[str] = Counter()
-        for raw in sample:
-            # for the names of hosts; not the short way, which does not count them
-            head = raw.text.partition(" NCCL ")[0]
-            heads[head] += 1
-            if heads[head] <= _OFTEN:
-                self._slow(raw)
+        seen: dict[str, int] = {}
+        for text in texts:
+            # for the names of hosts, which only these headers have; not the short way, which does not count them
+            at = text.find(" NCCL ")
+            if at < 0 and not may_have_host(text):
+                continue
+            front = text[:at] if at >= 0 else text
+            times = seen[front] = seen.get(front, 0) + 1
+            if times <= _OFTEN and not (times > 1 and at > 0 and self._saw_again(text, at)):
+                self._slow(RawLine(0, 0, text, 0))
         self._heads.clear()
+
+    def _saw_again(self, text: str, at: int) -> bool:
+        """Whether it was enough to count a line of which more is not worth knowing."""
+        end = at + _HEAD_LENGTH
+        head = self._heads.get(text[:end])
+        if head is None or text.find("NCCL ", end) >= 0 or ".cpp:" in text:
+            return False
+        # with the name at the very start it is the header's, not a launcher's
+        _, _, _, _, host, pid, *_ = head
+        if host is None or pid is None or not text.startswith(f"{host}:{pid}:"):
+            return False
+        return self._hosts.saw_again(host, pid)
+
+    def told_by(self, front: str) -> Template | None:
+        """What a line tells whose head (see `front_of`) has come before; None when it has not, or is not all there is.
+
+        The message behind it must not be one that `may_be_glued`.
+        """
+        return None if ".cpp:" in front else self._heads.get(front)
 
     def lines(self, raw: RawLine) -> list[Line]:
         """The logical lines of one physical line; most often one."""

@@ -7,7 +7,6 @@ follows them, up to the next line that begins by itself.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Iterator, Sequence
 
 from hangscope.expressions import expression
@@ -33,7 +32,8 @@ def width_of(texts: Sequence[str]) -> int:
     width = max(map(len, texts), default=0)
     if not _NARROWEST <= width <= _WIDEST:
         return 0
-    full = sum(1 for text, after in itertools.pairwise(texts) if _is_broken(text, after, width))
+    ends = [place for place, text in enumerate(texts[:-1]) if len(text) == width]
+    full = sum(1 for place in ends if _is_broken(texts[place], texts[place + 1]))
     return width if full >= _FEWEST else 0
 
 
@@ -57,8 +57,8 @@ def join_wrapped(lines: Iterable[RawLine], width: int) -> Iterator[RawLine]:
         yield held
 
 
-def _is_broken(text: str, after: str, width: int) -> bool:
-    return len(text) == width and bool(_HEADED.match(text)) and bool(after) and not _begins(after)
+def _is_broken(text: str, after: str) -> bool:
+    return bool(_HEADED.match(text)) and bool(after) and not _begins(after)
 
 
 def _begins(text: str) -> bool:
