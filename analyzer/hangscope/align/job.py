@@ -30,7 +30,7 @@ from hangscope.align.releases import PRODUCTS, infer_releases
 from hangscope.align.several_jobs import Run, describe_runs, find_runs
 from hangscope.align.stack_rows import StackRows
 from hangscope.align.stacks import Stacks, place_stacks
-from hangscope.align.stated_versions import add_inferred, find_versions
+from hangscope.align.stated_versions import STATING_KINDS, add_inferred, find_versions
 from hangscope.align.versions import Inferred, Versions
 from hangscope.align.waits import Waits, follow_waits
 from hangscope.align.years import adopt_years
@@ -191,7 +191,7 @@ def _build_job(sources: Sequence[ParsedSource], identity: Identity) -> Job:
     communicators = find_communicators(identity.processes)
     groups = find_groups(communicators, identity.world_size)
     clocks, events = _on_one_clock(sources, identity, groups)
-    versions = find_versions(events.all, (recording for source in sources for recording in source.recordings))
+    versions = find_versions(events.of(*STATING_KINDS), (one for source in sources for one in source.recordings))
     lost = frozenset(source.record.file for source in sources if source.block_buffered)
     turned = out_of_order(sources)
     runs = find_runs(groups, identity.by_writer, identity.world_size)
@@ -247,7 +247,7 @@ def _on_one_clock(
     sources: Sequence[ParsedSource], identity: Identity, groups: Sequence[Group]
 ) -> tuple[Clocks, EventIndex]:
     """What is known of the hosts' clocks, and all events in order; times of clocks that are off are corrected."""
-    events = EventIndex(sorted((event for source in sources for event in source.events), key=_order))
+    events = EventIndex(_sorted_events(sources))
     clocks = find_clocks(events.all, groups, identity.ranks)
     if clocks.corrected or clocks.kernel_zones:
         correct_times(clocks, sources, identity.processes, identity.by_writer)
@@ -301,6 +301,23 @@ def _fill_in(sources: Iterable[ParsedSource], identity: Identity) -> None:
 
 def _hosts(identity: Identity) -> tuple[str, ...]:
     return tuple(sorted({process.host for process in identity.processes if process.host}))
+
+
+def _sorted_events(sources: Sequence[ParsedSource]) -> list[Event]:
+    """All events as `_order` sorts them. Most have no time and stand in order in their files, which are sorted."""
+    by_file = {source.record.file: source for source in sources}
+    if len(by_file) < len(sources):
+        return sorted((event for source in sources for event in source.events), key=_order)
+    timed: list[Event] = []
+    untimed: list[Event] = []
+    for _, source in sorted(by_file.items()):
+        timed += [event for event in source.events if event.line.time is not None]
+        untimed += sorted((event for event in source.events if event.line.time is None), key=_number)
+    return [*sorted(timed, key=_order), *untimed]
+
+
+def _number(event: Event) -> int:
+    return event.line.number
 
 
 def _order(event: Event) -> tuple[bool, float, str, int]:

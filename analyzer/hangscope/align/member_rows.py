@@ -72,13 +72,17 @@ class MemberRows:
 
     def _add(self, part: CallPart, start: int) -> None:
         """Sorts the rows of one input by member."""
-        self._callers |= {id(self._table.processes[owner]) for owner in part.owners.tolist() if owner >= 0}
+        self._callers |= {id(self._table.processes[owner]) for owner in set(part.owners.tolist()) if owner >= 0}
         first: dict[int, int] = {}
         for low in range(0, len(part.members), _AT_ONCE):
             shapes = part.shapes()[low : low + _AT_ONCE]
             members = part.members[low : low + _AT_ONCE]
-            p2p = part.p2p[shapes] if part.p2p.any() else np.zeros(len(shapes), dtype=np.bool_)
-            for found, rows in ((self._rows, np.flatnonzero(~p2p)), (self._transfers, np.flatnonzero(p2p))):
+            if part.p2p.any():
+                p2p = part.p2p[shapes]
+                kinds = [(self._rows, np.flatnonzero(~p2p)), (self._transfers, np.flatnonzero(p2p))]
+            else:
+                kinds = [(self._rows, np.arange(len(shapes)))]
+            for found, rows in kinds:
                 for number, own in rows_by_member(members[rows], rows):
                     found[id(self._table.members[number])].append(own + np.int32(start + low))
                     first[number] = min(first.get(number, len(part.members)), low + int(own[0]))

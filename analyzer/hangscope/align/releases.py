@@ -51,8 +51,9 @@ _FORMAT = "the format of its flight recorder"
 
 _Template = tuple[list[str], int, int, *tuple[int, ...]]
 """Pieces and holes by turns, the first release, the number behind the last one; a 1 when it has to begin the text."""
-_NUMBER = expression(r"(?<=0x)[0-9a-f]+|\d+(?!x)")
-_IN_NUMBERS = expression(r"\d(?!x)|0x[0-9a-f]|^[a-f]")
+_DIGITS = expression(r"[0-9]+")
+_HEX_DIGITS = expression(r"\x01[0-9a-f]*")
+_IN_NUMBERS = expression(r"[1-9]|0(?!x)|0x[0-9a-f]|^[a-fx]")
 """A piece whose place numbers decide: it has digits, or may begin with the end of a hexadecimal one."""
 _MOST_OUTLINES = 4096
 
@@ -105,7 +106,7 @@ class _Table:
         NCCL's templates cover a whole text, and a later one may have a hole where an earlier one has words: all count.
         """
         # the lines of a thousand ranks differ in their numbers: what these do not decide is found once
-        outline = _NUMBER.sub("\0", text)
+        outline = _outline(text)
         known = self._outlines.get(outline)
         if known is None:
             if len(self._outlines) == _MOST_OUTLINES:
@@ -125,7 +126,7 @@ class _Table:
             for template in self._texts.get(word, ()):
                 pieces, begin, end, *_ = template
                 # nothing stands before the first one
-                if _IN_NUMBERS.search(pieces[0].lstrip("abcdef")) or any(map(_IN_NUMBERS.search, pieces[2::2])):
+                if _IN_NUMBERS.search(pieces[0].lstrip("abcdefx")) or any(map(_IN_NUMBERS.search, pieces[2::2])):
                     numbered.append(template)
                 elif text.startswith(pieces[0]) and text.endswith(pieces[-1]) and _has(text, pieces, whole=True):
                     mask |= _span(begin, end)
@@ -340,6 +341,13 @@ def _first_of_each(events: ByKind, header: str = "") -> list[Event]:
         else:
             found += places if kind == "exception" else places[:_SAME_KIND]
     return [events.at(place) for place in sorted(found)]
+
+
+def _outline(text: str) -> str:
+    """A text without its numbers; a hexadecimal one is no other number, and stays told from it."""
+    if "0x" in text:
+        text = _HEX_DIGITS.sub("\x01", text.replace("0x", "\x01"))
+    return _DIGITS.sub("\0", text)
 
 
 def _span(begin: int, end: int) -> int:

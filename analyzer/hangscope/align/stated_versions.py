@@ -32,13 +32,17 @@ STATING = {
 
 _INSTALLED = {"nccl": (("nccl_package", "nccl"),)}
 """The same, of what is installed: it counts where nothing says what runs, which may be another library."""
+STATING_KINDS = tuple(
+    sorted({kind for table in (STATING, _INSTALLED) for places in table.values() for kind, _ in places})
+)
+"""The kinds of events that state a version of anything."""
 
 
 def find_versions(events: Sequence[Event], recordings: Iterable[Recording] = ()) -> Versions:
     """The versions in the evidence, as printed.
 
     Args:
-        events: recognized lines.
+        events: recognized lines, at least all of `STATING_KINDS`.
         recordings: dumps of flight recorders; those of torch 2.8 and later name NCCL's version.
     """
     found = _stated(events, STATING)

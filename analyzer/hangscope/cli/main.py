@@ -20,7 +20,7 @@ from hangscope.cli._terminal import terminal_width
 from hangscope.errors import HangscopeError, InputError
 
 _DEBUG = "HANGSCOPE_DEBUG"
-_COLLECT = (200_000, 20, 100)
+_COLLECT = (200_000, 200, 100)
 """How many new objects, and young and middle collections, Python's collector waits for."""
 
 _WRONG = 2
