@@ -50,6 +50,69 @@ def test_dumps_of_several_runs_are_told(tmp_path: Path) -> None:
     assert not [one for one in analyze(tmp_path / "old").warnings if "several" in one]
 
 
+def later(dumps: list[Dump], seconds: float) -> list[Dump]:
+    """The same calls, made later."""
+    for entry in (entry for dump in dumps for entry in dump.entries):
+        entry["time_created_ns"] += int(seconds * 1e9)
+    return dumps
+
+
+def test_the_dump_that_the_run_before_left_is_not_compared(tmp_path: Path) -> None:
+    # GIVEN ranks that wait for rank 2, which died without a dump and left the one of a run that was further
+    stuck = later([steps(r).wait("all_reduce", 9, line=50) for r in range(4) if r != 2], 7200)
+    write(tmp_path, [*stuck, steps(2, 6)])
+    report = analyze(tmp_path)
+    assert (report.verdict.cause, report.verdict.ranks) == ("rank-vanished", (2,))
+    assert "dump of rank 2 is of an earlier run or moment" in report.verdict.explanation
+    assert any("rank 2" in warning and "left out" in warning for warning in report.warnings)
+
+
+@pytest.mark.parametrize("count", [2, 4, 6])
+def test_half_of_the_dumps_of_another_run_is_no_proof_of_health(count: int, tmp_path: Path) -> None:
+    now = later([steps(r) for r in (0, 1)], 7200)
+    report = analyze(write(tmp_path, [*now, *(steps(r, count) for r in (2, 3))]))
+    assert (report.verdict.cause, report.verdict.ranks) == ("insufficient-evidence", ())
+    assert report.next_steps[0].text.startswith("Collect the last flight-recorder dumps of ranks 2,3")
+
+
+def test_a_fault_among_the_dumps_of_the_last_run_is_found_beside_old_ones(tmp_path: Path) -> None:
+    now = [steps(r) if r == 1 else steps(r).wait("_all_gather_base", 16, line=11) for r in (0, 1, 3)]
+    report = analyze(write(tmp_path, [*later(now, 7200), steps(2, 6)]))
+    assert (report.verdict.cause, report.verdict.ranks) == ("collective-skipped", (1,))
+
+
+def test_a_world_of_another_size_is_another_run(tmp_path: Path) -> None:
+    small = [Dump(r, groups={"0": ("default_pg", range(3))}).call() for r in range(3)]
+    report = analyze(write(tmp_path, [*later(small, 7200), Dump(3).call()]))
+    assert report.verdict.cause == "insufficient-evidence"
+
+
+def test_a_moment_between_healthy_dumps_is_no_other_run(tmp_path: Path) -> None:
+    dumps = [*later([steps(r, 6) for r in range(3)], 20), steps(3, 5)]
+    assert analyze(write(tmp_path, dumps)).verdict.cause == "no-fault-found"
+
+
+def test_a_timed_out_call_that_waits_for_an_older_dump_is_not_healthy(tmp_path: Path) -> None:
+    dumps = [steps(r, 3) if r == 1 else steps(r).wait() for r in range(4)]
+    dumps[0].entries[-1]["retired"] = True  # torch's watchdog gave it up
+    assert analyze(write(tmp_path, dumps)).verdict.cause == "insufficient-evidence"
+
+
+def test_a_run_is_not_mixed_with_another_one_in_its_own_folder(tmp_path: Path) -> None:
+    # GIVEN two folders whose calls were made at the same times, as clocks that were set back may show them
+    write(tmp_path / "one", [steps(r).call() for r in range(4)])
+    write(tmp_path / "two", [steps(r).wait() for r in range(4) if r != 2])
+    report = analyze(tmp_path)
+    assert (report.verdict.cause, report.verdict.ranks) == ("rank-vanished", (2,))
+
+
+def test_dumps_with_stacks_in_one_folder_and_without_in_another_are_one_run(tmp_path: Path) -> None:
+    dumps = [steps(r) for r in range(4)]
+    write(tmp_path / "pickles", dumps)
+    write_json(tmp_path / "json", dumps[:2])
+    assert analyze(tmp_path).verdict.cause == "no-fault-found"
+
+
 def told(report: Report) -> tuple[str, tuple[int, ...], str, int, str]:
     call = report.collectives[0]
     return report.verdict.cause, report.verdict.ranks, call.group, call.seq, call.where.split(":")[-1]

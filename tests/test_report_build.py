@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from hangscope.align.launch import Launch
+from hangscope.align.recordings import Recordings
 from hangscope.align.stacks import Stacks
 from hangscope.align.versions import Versions
 from hangscope.model import (
@@ -73,6 +74,7 @@ class _Job:
     versions: Versions = field(default_factory=Versions)
     stuck: tuple[_Stuck, ...] = ()
     stacks: Stacks = field(default_factory=Stacks)
+    recordings: Recordings = field(default_factory=Recordings)
     sources: tuple[SourceRecord, ...] = ()
     lost_tails: frozenset[str] = frozenset()
     warnings: tuple[str, ...] = ()

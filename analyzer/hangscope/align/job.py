@@ -25,7 +25,7 @@ from hangscope.align.line_order import describe_order, out_of_order
 from hangscope.align.process import Process
 from hangscope.align.recorded_frame import RecordedRows
 from hangscope.align.recorder_ranks import name_recordings
-from hangscope.align.recordings import Recordings, align_recordings
+from hangscope.align.recordings import Recordings, align_recordings, describe_older
 from hangscope.align.releases import PRODUCTS, infer_releases
 from hangscope.align.several_jobs import Run, describe_runs, find_runs
 from hangscope.align.stack_rows import StackRows
@@ -236,7 +236,7 @@ def _build_job(sources: Sequence[ParsedSource], identity: Identity) -> Job:
         lost_tails=lost,
         turned=turned,
         runs=runs,
-        warnings=(*describe_runs(runs), *describe_order(turned), *describe_clocks(clocks)),
+        warnings=(*describe_runs(runs), *describe_older(recordings), *describe_order(turned), *describe_clocks(clocks)),
         by_writer=identity.by_writer,
         _owner=identity.by_event,
         clocks=clocks,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from hangscope.align.claims import MAX_RANKS
 from hangscope.expressions import expression
@@ -13,6 +13,9 @@ from hangscope.parse.recorder.recording import Recording
 from hangscope.parse.source import ParsedSource, recording_writer
 
 _NUMBERED = expression(r"^(?P<before>.*?)(?P<number>\d{1,7})(?P<after>(?:\.[A-Za-z]\w*)*)$")
+
+_Age = tuple[int, bool, str]
+"""When the youngest call of a folder's dumps was made, whether they have stacks, and the folder's name."""
 
 
 @functools.lru_cache(maxsize=1 << 14)
@@ -77,22 +80,64 @@ def _by_number(sources: Sequence[ParsedSource]) -> dict[int, int]:
 
 
 def one_for_each_rank(sources: Sequence[ParsedSource]) -> dict[int, Recording]:
-    """Rank -> its dump; of several the one that knows most: the youngest, then the one with stacks."""
+    """Rank -> its dump; of several the one of the youngest folder, then the youngest, then the one with stacks.
+
+    A folder for each run is the habit: what one run left behind is not mixed with what another did.
+    """
+    folders: dict[str, _Age] = {}
+    for source in sources:
+        for recording in source.recordings:
+            folder = _folder(recording)
+            folders[folder] = max(folders.get(folder, (0, False, "")), _age(recording))
     found: dict[int, Recording] = {}
     for source in sources:
         for recording in source.recordings:
             if recording.rank is None:
                 continue
             other = found.get(recording.rank)
-            if other is None or _worth(recording) > _worth(other):
+            if other is None or _worth(recording, folders) > _worth(other, folders):
                 found[recording.rank] = recording
     return dict(sorted(found.items()))
 
 
-def _worth(recording: Recording) -> tuple[bool, int, bool, int, str]:
+def of_other_sets(sources: Sequence[ParsedSource], chosen: Mapping[int, Recording]) -> tuple[int, ...]:
+    """The ranks whose only dump lies in a folder that holds other dumps of ranks that have one in a younger folder."""
+    folders: dict[str, dict[int, Recording]] = defaultdict(dict)
+    for source in sources:
+        for recording in source.recordings:
+            if recording.rank is not None and len(recording):
+                folders[_folder(recording)][recording.rank] = recording
+    if len(folders) < 2:
+        return ()
+    used = {_folder(recording) for recording in chosen.values() if len(recording)}
+    replaced = {
+        old
+        for old in used
+        for new in used - {old}
+        if max(map(_age, folders[old].values())) < max(map(_age, folders[new].values()))
+        and any(_differ(one, folders[new].get(rank, one)) for rank, one in folders[old].items())
+    }
+    return tuple(rank for rank, recording in chosen.items() if len(recording) and _folder(recording) in replaced)
+
+
+def _folder(recording: Recording) -> str:
+    return recording.file.rpartition("/")[0]
+
+
+def _age(recording: Recording) -> _Age:
+    return recording.last_time_ns, recording.has_frames, _folder(recording)
+
+
+def _differ(one: Recording, other: Recording) -> bool:
+    """Whether they are of different moments, with or without stacks."""
+    return (one.last_time_ns, one.state, one.seq) != (other.last_time_ns, other.state, other.seq)
+
+
+def _worth(recording: Recording, folders: Mapping[str, _Age]) -> tuple[bool, _Age, int, bool, int, str]:
     # a dump with stacks and one without, taken one after the other, have the same last entry
     return (
         len(recording) > 0,
+        folders[_folder(recording)],
         recording.last_time_ns,
         recording.has_frames,
         len(recording),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hangscope.align.job import Job
+from hangscope.align.recorder_runs import APART_NS
 from hangscope.align.recorder_trouble import Fault, Trouble
 from hangscope.align.recordings import Recordings
 from hangscope.facts import FactKind
@@ -13,7 +14,8 @@ from hangscope.ranges import rank_words
 
 _FIELDS = (
     "seq", "last_seq", "op", "called", "description", "where", "expected", "found", "last_seen", "last_where",
-    "arrived", "waiters", "missing", "doubt", "tie", "waiting", "groups", "backend", "on_gpu", "p2p", "in_group", "few",
+    "absence", "left", "arrived", "waiters", "missing", "doubt", "tie", "waiting", "groups", "backend", "on_gpu", "p2p",
+    "in_group", "few",
 )  # fmt: skip
 KINDS = {
     "recorded_call_missing": FactKind(_FIELDS, "Ranks that wait in no call have not made one in which others wait."),
@@ -29,6 +31,10 @@ KINDS = {
     "recorded_all_joined": FactKind(_FIELDS, "All members stand in one call, which does not complete."),
     "recorder_off": FactKind(("dumps", "versions"), "The dumps hold no calls: the recorder kept none."),
     "recordings_nameless": FactKind(("dumps",), "Nothing says of any dump which rank wrote it."),
+    "recordings_apart": FactKind(
+        ("dumps", "older", "apart_s", "waiting"),
+        "Some dumps are of an earlier run or moment than the others, which do not show what the job waits for.",
+    ),
     "recordings_agree": FactKind(
         ("dumps", "calls", "waiting"), "All recorded calls completed, or may complete: no rank is waited for in vain."
     ),
@@ -59,7 +65,7 @@ def find(job: Job) -> Iterator[Fact]:
     for trouble in recordings.troubles:
         yield _fact(trouble, job)
     if not recordings.troubles:
-        yield _agreement(recordings)
+        yield _apart(job) if recordings.older else _agreement(recordings)
 
 
 def _fact(trouble: Trouble, job: Job) -> Fact:
@@ -85,6 +91,8 @@ def _fact(trouble: Trouble, job: Job) -> Fact:
         "arrived": call.arrived,
         "waiters": rank_words(waiters) if waiters else None,
         "missing": call.missing,
+        "absence": _absence(trouble, job),
+        "left": "no new dump" if trouble.ranks and set(trouble.ranks) <= job.recordings.older.keys() else "no dump",
         "tie": call.tie,
         "waiting": trouble.waits,
         "groups": trouble.groups,
@@ -106,6 +114,35 @@ def _fact(trouble: Trouble, job: Job) -> Fact:
         affected=affected,
         evidence=call.evidence,
     )
+
+
+def _absence(trouble: Trouble, job: Job) -> str | None:
+    """What is known of the dumps of ranks without one of this moment."""
+    old = set(trouble.ranks) & job.recordings.older.keys()
+    none = set(trouble.ranks) - old
+    parts = [f"there is no flight-recorder dump of {rank_words(none)}"] if none else []
+    if old:
+        parts.append(f"the flight-recorder dump of {rank_words(old)} is of an earlier run or moment")
+    return "; ".join(parts) or None
+
+
+def _apart(job: Job) -> Fact:
+    recordings = job.recordings
+    tracks, older = recordings.tracks or {}, recordings.older
+    last = [
+        (track, at, f"the last call of rank {track.rank}, {when}")
+        for some, when in ((older, "in an older dump"), (tracks, "in a dump of the last moment"))
+        for track in list(some.values())[:2]
+        if (at := track.last_call) is not None
+    ]
+    fields: dict[str, Value] = {
+        "dumps": len(tracks),
+        "older": rank_words(older),
+        "apart_s": recordings.apart_ns / 1e9 if recordings.apart_ns > APART_NS else None,
+        "waiting": len(recordings.pending),
+    }
+    evidence = tuple(track.evidence(at, why) for track, at, why in last)
+    return Fact("recordings_apart", fields, affected=recordings.pending, evidence=evidence)
 
 
 def _nameless(job: Job) -> Iterator[Fact]:

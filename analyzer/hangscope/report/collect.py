@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from hangscope.align.launch import KUBERNETES, SLURM
-from hangscope.diagnose.catalogue import causes
+from hangscope.diagnose.catalogue import INSUFFICIENT_EVIDENCE, causes
 from hangscope.diagnose.settings import fit_command
 from hangscope.diagnose.versions import fits
 from hangscope.model import Event, Finding, NextStep
@@ -60,13 +60,25 @@ def what_to_collect(job: JobView, verdict: Finding) -> list[tuple[Piece | None, 
     collector = _Collector(job, verdict)
     cause = causes()[verdict.cause]
     family = "process" if verdict.cause in _GONE_SYMPTOMS else cause.family
-    found: list[tuple[Piece | None, NextStep]] = []
+    found: list[tuple[Piece | None, NextStep]] = [(None, step) for step in _dumps_anew(job, verdict)]
     for piece in _ORDER[family]:
         step = collector.steps[piece]()
         if step is not None:
             found.append((piece, step))
     found += [(None, step) for step in _repairs(job)]
     return found
+
+
+def _dumps_anew(job: JobView, verdict: Finding) -> Iterator[NextStep]:
+    """Dumps of ranks that are of an earlier run or moment say nothing: the right ones lie on their nodes, if at all."""
+    older = job.recordings.older
+    if older and verdict.cause == INSUFFICIENT_EVIDENCE:
+        yield NextStep(
+            f"Collect the last flight-recorder dumps of {rank_words(older, most=30)} from their nodes: those given "
+            "are older than the rest. If there are none, these ranks wrote none.",
+            None,
+            "at which call of which group the ranks part, and who did not come",
+        )
 
 
 @dataclass(frozen=True, slots=True)

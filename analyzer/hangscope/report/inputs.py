@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from hangscope.align.launch import Launch
+from hangscope.align.recordings import Recordings
 from hangscope.align.stacks import Stacks
 from hangscope.align.versions import Versions
 from hangscope.model import Event, Evidence, Finding, Line, SourceRecord
@@ -85,6 +86,8 @@ class JobView(Protocol):
     def stuck(self) -> Sequence[StuckView]: ...
     @property
     def stacks(self) -> Stacks: ...
+    @property
+    def recordings(self) -> Recordings: ...
     @property
     def sources(self) -> tuple[SourceRecord, ...]: ...
     @property
