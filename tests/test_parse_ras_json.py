@@ -47,6 +47,17 @@ def test_every_rank_is_shown_where_it_stands() -> None:
         assert lines[event.line.number - 1].strip() == f'"rank": {event.fields["group_rank"]},'
 
 
+@pytest.mark.parametrize("front", ["", "$ ncclras -f json, übertragen\n"])
+def test_offsets_are_those_of_the_lines(front: str) -> None:
+    line = "node01:77:77 [0] NCCL INFO comm 0x10 rank 0 nranks 4 cudaDev 0 busId 1a000 - Abort COMPLETE"
+    data = f"{front}{LOST}{line}\n{LOST}".encode()
+    begins = [0, *(at + 1 for at, byte in enumerate(data) if byte == ord("\n"))]
+    events = read(data).events
+    assert any(event.line.text.endswith("Abort COMPLETE") for event in events)
+    for event in events:
+        assert event.line.offset == begins[event.line.number - 1]
+
+
 def test_sorted_keys_do_not_move_the_places() -> None:
     # GIVEN what jq -S makes of a report: missing ranks stand before the others
     text = json.dumps(json.loads(LOST.replace('"nvml_dev": 0\n', '"nvml_dev": 0,\n')), indent=1, sort_keys=True)

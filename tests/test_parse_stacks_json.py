@@ -105,3 +105,12 @@ def test_nothing_fails(value: object, cut: int) -> None:
     text = json.dumps([value, {"frames": [value], "pid": value}], indent=2)
     for data in (text, text[:cut]):
         pyspy_json.read("a.json", io.BytesIO(data.encode()), 0)
+
+
+def test_offsets_are_those_of_the_lines() -> None:
+    text = "é\n" + json.dumps([thread(77, 77, "MainThread"), thread(78, 78, "zwölf")], indent=2, ensure_ascii=False)
+    begins = [0, *(at + 1 for at, byte in enumerate(text.encode()) if byte == ord("\n"))]
+    source = pyspy_json.read("a.json", io.BytesIO(text.encode()), 0)
+    assert [dump.pid for dump in source.dumps] == [77, 78]
+    for one in source.dumps:
+        assert one.line.offset == begins[one.line.number - 1]

@@ -108,6 +108,7 @@ class Lines:
         self._text = text
         self._at = 0
         self._number = 1
+        self._start = self._start_bytes = 0
 
     def number(self, at: int) -> int:
         """The number of the line that a place is on."""
@@ -115,6 +116,14 @@ class Lines:
             self._number += self._text.count("\n", self._at, at)
             self._at = at
         return self._number
+
+    def offset(self, at: int) -> int:
+        """The byte offset of the beginning of that line, in UTF-8."""
+        start = self._text.rfind("\n", 0, at) + 1
+        if start > self._start:
+            self._start_bytes += len(self._text[self._start : start].encode("utf-8", "surrogatepass"))
+            self._start = start
+        return self._start_bytes
 
     def line_at(self, at: int, most: int = 500) -> str:
         """The text of that line."""

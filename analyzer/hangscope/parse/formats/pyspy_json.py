@@ -10,7 +10,7 @@ from typing import BinaryIO
 from hangscope.expressions import expression
 from hangscope.model import Frame, Line, ProcessDump, SourceRecord
 from hangscope.parse.columns import writer_key
-from hangscope.parse.json_documents import Json, whole
+from hangscope.parse.json_documents import Json, Lines, whole
 from hangscope.parse.source import ParsedSource, WriterInfo
 from hangscope.parse.stacks.builder import MAX_FRAMES, MAX_NAME, MAX_PATH, MAX_THREADS, Builder, Shelf
 from hangscope.parse.stacks.headers import Headers
@@ -40,30 +40,31 @@ def read(name: str, stream: BinaryIO, size: int) -> ParsedSource:
     text = stream.read(MAX_CHARS).decode("utf-8", "replace")
     shelf = Shelf()
     builder = Builder(shelf, Headers())
+    lines = Lines(text)
     error = None
     try:
-        for start, threads in _arrays(text):
-            _take_process(builder, name, text, start, threads)
+        for threads in _arrays(text):
+            _take_process(builder, name, text, lines, threads)
     except (ValueError, RecursionError):
         error = _NO_ARRAY
     builder.end()
-    lines = text.count("\n") + (not text.endswith("\n"))
+    count = text.count("\n") + (not text.endswith("\n"))
     dumps = [dump for dump in shelf.dumps if dump.threads]
     writers: dict[object, WriterInfo] = {}
     for dump in dumps:
         dump.time = time_in(name)
         key = writer_key(dump.line)
         writers.setdefault(key, WriterInfo(key)).note(dump.line)
-    record = SourceRecord(name, "stacks", lines, size or len(text), 0, error)
+    record = SourceRecord(name, "stacks", count, size or len(text), 0, error)
     return ParsedSource(record, writers=list(writers.values()), attempt=hints(name).attempt, dumps=dumps)
 
 
-def _arrays(text: str) -> Iterator[tuple[int, list[tuple[int, int, Json]]]]:
-    """Start of each array, and its objects with their places; the objects of a cut array come before the error."""
+def _arrays(text: str) -> Iterator[list[tuple[int, int, Json]]]:
+    """The objects of each array with their places; those of a cut array come before the error."""
     decoder = json.JSONDecoder()
     at = text.find("[")
     while at >= 0:
-        start, found = at, list[tuple[int, int, Json]]()
+        found = list[tuple[int, int, Json]]()
         at += 1
         while True:
             at = _skip(text, at)
@@ -72,12 +73,12 @@ def _arrays(text: str) -> Iterator[tuple[int, list[tuple[int, int, Json]]]]:
             try:
                 value, end = decoder.raw_decode(text, at)
             except (ValueError, RecursionError):
-                yield start, found
+                yield found
                 raise
             if isinstance(value, dict) and len(found) < MAX_THREADS:
                 found.append((at, end, value))
             at = end
-        yield start, found
+        yield found
         at = text.find("[", at)
 
 
@@ -86,13 +87,11 @@ def _skip(text: str, at: int) -> int:
     return found.end() if found else at
 
 
-def _take_process(builder: Builder, name: str, text: str, start: int, threads: list[tuple[int, int, Json]]) -> None:
+def _take_process(builder: Builder, name: str, text: str, lines: Lines, threads: list[tuple[int, int, Json]]) -> None:
     """One process, or several when somebody joined their arrays: the threads name theirs."""
-    number, counted = text.count("\n", 0, start) + 1, start
     dumps: dict[int | None, ProcessDump] = {}
     for begin, end, thread in threads:
-        number, counted = number + text.count("\n", counted, begin), begin
-        line = _line(name, text, begin, number)
+        line = _line(name, text, begin, lines)
         pid = whole(thread.get("pid"))
         if pid not in dumps or builder.dump is not dumps[pid]:
             dumps[pid] = builder.begin(TOOL, line, pid)
@@ -100,11 +99,12 @@ def _take_process(builder: Builder, name: str, text: str, start: int, threads: l
     builder.end()
 
 
-def _line(name: str, text: str, at: int, number: int) -> Line:
+def _line(name: str, text: str, at: int, lines: Lines) -> Line:
     told = hints(name)
     raw = clean(text[at : text.find("\n", at) if "\n" in text[at : at + MAX_PATH] else at + MAX_PATH])
     source = "" if told.rank is None else "file-name"
-    return Line(name, number, at, raw, raw, rank=told.rank, rank_source=source, local_rank=told.local_rank)
+    number, offset = lines.number(at), lines.offset(at)
+    return Line(name, number, offset, raw, raw, rank=told.rank, rank_source=source, local_rank=told.local_rank)
 
 
 def _take_thread(builder: Builder, line: Line, text: str, thread: Json) -> None:

@@ -29,7 +29,8 @@ _BEGINS = expression(
     r'\{\s*"(?:nccl_version|cuda_runtime_version|cuda_driver_version|communicators|communicators_count|ras|timestamp'
     r"|group|event|peer)\"\s*:"
 )
-_MISSING_COMMA = expression(r'("nvml_dev"\s*:\s*-?\d{1,10})(\s+"status")')
+# a blank makes room for the comma, so that what stands behind keeps its place
+_MISSING_COMMA = expression(r'("nvml_dev"\s*:\s*-?\d{1,10})(?=\s)(\r?\n)?[ \t]?(\s*"status")')
 _STAMP = expression(r"(\d{4})-(\d\d)-(\d\d)[ T](\d\d:\d\d:\d\d)")
 _RANK = expression(r'"rank"\s*:')
 _HASH = expression(r'"hash"\s*:')
@@ -53,7 +54,7 @@ def recognizes(head: bytes) -> bool:
 
 def read(name: str, stream: BinaryIO, size: int) -> ParsedSource:
     """Reads all reports and events of one file; what stands around them is read as lines."""
-    text = _MISSING_COMMA.sub(r"\1,\2", stream.read(MOST_CHARS).decode("utf-8", "replace"))
+    text = _MISSING_COMMA.sub(r"\1,\2\3", stream.read(MOST_CHARS).decode("utf-8", "replace"))
     reader = _Reader(name, text)
     events: list[Event] = []
     documents = list(find_documents(text, _BEGINS))
@@ -72,7 +73,7 @@ def _with_other_lines(source: ParsedSource, text: str, documents: list[Document]
     """Adds what the text around the documents tells, if there is any."""
     pieces, at = [], 0
     for document in documents:
-        pieces += [text[at : document.start], "\n" * text.count("\n", document.start, document.end)]
+        pieces += [text[at : document.start], _blanked(text[document.start : document.end])]
         at = document.end
     rest = "".join([*pieces, text[at:]])
     if len(rest.strip()) < 20 or recognizes(rest.encode()):
@@ -86,6 +87,11 @@ def _with_other_lines(source: ParsedSource, text: str, documents: list[Document]
     source.writers.extend(writer for writer in other.writers if writer.key not in known)
     source.dumps.extend(other.dumps)
     return source
+
+
+def _blanked(text: str) -> str:
+    """As many lines and bytes, with nothing in them: what stands behind keeps its place in the file."""
+    return "\n".join(" " * len(line.encode("utf-8", "surrogatepass")) for line in text.split("\n"))
 
 
 class _Reader:
@@ -179,7 +185,7 @@ class _Reader:
         line = Line(
             self._name,
             self._lines.number(at),
-            at,
+            self._lines.offset(at),
             raw.strip(),
             raw,
             rank=key.rank,
