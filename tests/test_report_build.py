@@ -11,6 +11,7 @@ from hangscope.align.launch import Launch
 from hangscope.align.recordings import Recordings
 from hangscope.align.stacks import Stacks
 from hangscope.align.versions import Versions
+from hangscope.diagnose.loader import load_rules
 from hangscope.model import (
     Consequence,
     Event,
@@ -26,7 +27,7 @@ from hangscope.model import (
 )
 from hangscope.parse.by_kind import ByKind
 from hangscope.report.build import build_report
-from hangscope.report.rank_states import user_frame
+from hangscope.report.rank_states import _ELSEWHERE, _ENDED, user_frame
 
 
 @dataclass
@@ -133,6 +134,38 @@ def test_states_come_from_the_findings_then_from_the_stuck_call() -> None:
     states = _states(job, _Diagnosis(died, (died, finished)))
     # THEN each rank has the state that the strongest evidence gives it
     assert states == {0: "waiting", 1: "dead", 2: "finished", 3: "missing", 4: "unknown", 5: "unknown"}
+
+
+@pytest.mark.parametrize(
+    ("cause", "rule", "state"),
+    [
+        ("rank-vanished", "recorder-dump-absent", "silent"),
+        ("rank-vanished", "ras-rank-silent", "silent"),
+        ("rank-vanished", "a-rule-of-somebody", "silent"),
+        ("rank-vanished", "process-not-listed", "dead"),
+        ("node-failure", "ras-host-silent", "silent"),
+        ("node-failure", "node-lost", "dead"),
+        ("native-crash", "native-crash", "dead"),
+        ("native-crash", "helper-crashed", "unknown"),
+        ("exited-early", "ras-rank-left", "unknown"),
+        ("exited-early", "rank-left-early", "finished"),
+    ],
+)
+def test_nobody_is_called_dead_of_whom_only_nothing_is_heard(cause: str, rule: str, state: str) -> None:
+    verdict = _finding(cause, ranks=(1,), rule=rule)
+    assert _states(_Job(_processes(2), world_size=2), _Diagnosis(verdict))[1] == state
+
+
+def test_whose_last_words_are_an_error_is_dead_though_nothing_more_is_heard() -> None:
+    ended = _Process(last_line=Line("rank.log", 110, 0, "", ""), events=[_exception(3, number=100)])
+    verdict = _finding("rank-vanished", ranks=(0,), rule="recorder-dump-absent")
+    assert _states(_Job({0: ended}, world_size=1), _Diagnosis(verdict)) == {0: "dead"}
+
+
+def test_every_rule_that_decides_a_state_is_there() -> None:
+    rules = {rule.id: rule.cause for rule in load_rules()}
+    assert rules.keys() >= _ENDED | _ELSEWHERE
+    assert {rules[name] for name in _ENDED} == {"rank-vanished", "node-failure"}
 
 
 def test_a_rank_that_suffers_waits() -> None:

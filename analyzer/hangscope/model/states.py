@@ -42,6 +42,7 @@ _PALE = ("#f0e442", "#c9bd2e", "yellow")
 
 _TABLE = (
     ("dead", "X", "it ended, or its last words are an error", _RED),
+    ("silent", "~", "nothing is heard of it: it ended, it is stopped, or what it left was not collected", _RED),
     ("missing", "M", "it did not come to the call that others wait in", _PURPLE),
     ("frozen", "F", "its process is stopped and does not run", _AMBER),
     ("blocked", "B", "it waits for a lock, a thread, a queue or a child process", _AMBER),

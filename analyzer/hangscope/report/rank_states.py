@@ -19,12 +19,24 @@ _LAST_WORDS_LINES = 200
 
 _LIFE = frozenset({"comm_init_start", "comm_init_complete", "comm_teardown", "run_ended"})
 
+_SILENT = "silent"
 _STATE_OF_CAUSE = {
     "exited-early": "finished",
     "rank-never-started": "missing",
     "process-frozen": "frozen",
     "timeout-too-short": "running",
+    "rank-vanished": _SILENT,
+    "node-failure": _SILENT,
 }
+_ENDED = frozenset(
+    {
+        "debug-rank-gone", "engine-worker-gone", "node-lost", "pod-failed", "process-defunct", "process-not-listed",
+        "rank-gone-silently",
+    }
+)  # fmt: skip
+"""Rules of these causes that know the process to have ended; to the others, one that is stopped looks the same."""
+_ELSEWHERE = frozenset({"helper-crashed", "ras-rank-left", "recorder-rank-left", "stack-left-early"})
+"""Rules that blame a rank whose process is still there, for all they know: other evidence says where."""
 
 
 def find_rank_states(job: JobView, diagnosis: DiagnosisView) -> tuple[RankState, ...]:
@@ -76,9 +88,10 @@ class _States:
         self._stacks = {rank: RANK_WORDS.get(p.state, "") for rank, p in job.stacks.last().items()}
 
     def of(self, rank: int) -> str:
-        if rank in self._told:
-            return self._told[rank]
         process = self._job.ranks.get(rank)
+        told = self._told.get(rank)
+        if told is not None:
+            return "dead" if told == _SILENT and process is not None and _died(process) else told
         stands = self._stacks.get(rank, "")
         if stands in SPECIFIC and (process is None or not _died(process)):
             return stands
@@ -99,7 +112,9 @@ def _state_of(finding: Finding) -> str:
     """The state that a finding's cause puts its ranks into, "" when it puts them into none."""
     if finding.role is not Role.CAUSE:
         return ""
-    if finding.cause in _STATE_OF_CAUSE:
+    if finding.rule in _ELSEWHERE:
+        return ""
+    if finding.cause in _STATE_OF_CAUSE and finding.rule not in _ENDED:
         return _STATE_OF_CAUSE[finding.cause]
     cause = causes().get(finding.cause)
     return "dead" if cause is not None and cause.family == "process" else ""
