@@ -78,6 +78,7 @@ class _Reader:
         self._table = table
         self._rows = rows
         self._kinds: dict[int, Codes] = {}
+        self._alike: dict[tuple[str, int, int, int, int], int] = {}
 
     def open(self, group: Group, stuck: StuckCall | None) -> GroupBook | None:
         calls = {rank: self._rows.collectives(member) for rank, member in self._rows.ranked(group).items()}
@@ -157,13 +158,18 @@ class _Reader:
         return found
 
     def _kinds_of(self, part: CallPart, shapes: Codes) -> Codes:
-        """Number of the kind of each of these calls; each shape is put into words once."""
+        """Number of the kind of each of these calls; what looks the same in all inputs is put into words once."""
         known = self._kinds.get(id(part))
         if known is None:
             known = self._kinds[id(part)] = np.full(len(part.columns.shapes), -1, dtype=np.int32)
         wanted = np.unique(shapes)
         for code in wanted[known[wanted] < 0].tolist():
-            call = self._table.looks(part, code)
-            kind = CallKind(OPS.get(call.op, call.op), call.size, "", call.describe())
-            known[code] = self.book.kind_number(kind)
+            shape = part.columns.shapes[code]
+            look = (part.columns.ops[shape.op], shape.elements, shape.dtype, shape.redop, shape.root)
+            number = self._alike.get(look)
+            if number is None:
+                call = self._table.looks(part, code)
+                kind = CallKind(OPS.get(call.op, call.op), call.size, "", call.describe())
+                number = self._alike[look] = self.book.kind_number(kind)
+            known[code] = number
         return known[shapes]
