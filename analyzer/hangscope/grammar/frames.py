@@ -35,7 +35,7 @@ COMMUNICATING = frozenset({"in-collective", "in-object-collective", "in-barrier"
 """States that have an operation."""
 
 _TEXTS = ("id", "state", "about", "operation")
-_LISTS = ("functions", "files", "threads", "sources", "match", "no_match")
+_LISTS = ("functions", "files", "threads", "sources", "despite", "match", "no_match")
 _FLAGS = ("weak", "outer", "native", "user")
 _NUMBERS = ("depth",)
 _TOP = frozenset({"pattern", "libraries", "library_folders", "operations"})
@@ -73,6 +73,8 @@ class Pattern:
         then: a frame further out that has to be there as well, or None.
         depth: the frame has at most so many frames further in; None for any number.
         weak: gives way to what stands further out.
+        despite: states which the name of a function of the job's own alone does not give to who stands here: its
+            ``save`` may wait for a lock.
         outer: may stand outside of the job's own code.
         native: is about frames of C and C++ code.
         user: is about frames of the job's own code.
@@ -89,6 +91,7 @@ class Pattern:
     then: FrameMatcher | None
     depth: int | None
     weak: bool
+    despite: frozenset[str]
     outer: bool
     native: bool
     user: bool
@@ -109,6 +112,8 @@ class Reading:
         frame: the frame that tells so, or None.
         operation: the collective or transfer, "" when there is none or it is not known.
         weak: said by a weak pattern.
+        despite: the states that the name of an own function does not give it; see `Pattern`.
+        named: said by nothing but the name of a function of the job's own.
     """
 
     state: str
@@ -116,6 +121,8 @@ class Reading:
     frame: Frame | None = None
     operation: str = ""
     weak: bool = False
+    despite: frozenset[str] = frozenset()
+    named: bool = False
 
 
 class FrameTable:
@@ -135,7 +142,11 @@ class FrameTable:
         """What the thread does: by its Python frames, by native ones where these say nothing, by its name."""
         script = self.own.script(thread.frames)
         python = self._walk(thread, native=False, script=script)
-        if python is None or python.state in ("running", "backward"):
+        if python is not None and python.named:
+            native = self._walk(thread, native=True, script=script)
+            if native is not None and python.state in native.despite and _is_inside(native, python, thread):
+                python = native
+        elif python is None or python.state in ("running", "backward"):
             native = self._walk(thread, native=True, script=script)
             # below the backward pass the engine's own locks say nothing
             if native is not None and (python is None or python.state == "running" or not native.weak):
@@ -175,7 +186,12 @@ class FrameTable:
                 if (own and not pattern.outer) or not walk.fits(pattern, index):
                     continue
                 operation = self._operation(pattern, frames, index)
-                reading = Reading(pattern.state, pattern.id, frame, operation, pattern.weak)
+                named = pattern.user and pattern.sources is None
+                reading = Reading(
+                    pattern.state, pattern.id, frame, operation, pattern.weak, pattern.despite, named=named
+                )
+                if named and weak is not None and pattern.state in weak.despite:
+                    return weak
                 if not pattern.weak:
                     return reading
                 if not own:
@@ -237,6 +253,12 @@ class _Walk:
             found = next((at for at in range(last, -1, -1) if matcher.fits(self.frames[at])), -1)
             self._furthest[matcher] = found
         return found
+
+
+def _is_inside(one: Reading, other: Reading, thread: ThreadStack) -> bool:
+    """Whether the frame of the one reading stands further in than that of the other."""
+    places = [next((at for at, f in enumerate(thread.frames) if f is r.frame), -1) for r in (one, other)]
+    return 0 <= places[0] < places[1]
 
 
 def last_component(function: str) -> str:
@@ -313,6 +335,7 @@ def _pattern(where: str, entry: object) -> Pattern:
         then=None if then is None else _matcher(f"{where}: then", then),
         depth=entry.get("depth"),
         weak=entry.get("weak", False),
+        despite=frozenset(_texts(where, entry, "despite")),
         outer=entry.get("outer", False),
         native=entry.get("native", False),
         user=entry.get("user", False),
@@ -339,6 +362,8 @@ def _check_entry(where: str, entry: Mapping[str, object]) -> None:
             raise GrammarError(f"{where}: lacks {key}")
     if entry["state"] not in STATES:
         raise GrammarError(f"{where}: no state {entry['state']!r}; known are {', '.join(sorted(STATES))}")
+    if strange := sorted(set(_texts(where, entry, "despite")) - STATES):
+        raise GrammarError(f"{where}: no state {strange[0]!r} in despite")
     for key in ("match", "no_match"):
         if not _texts(where, entry, key):
             raise GrammarError(f"{where}: needs one {key} sample at least")
