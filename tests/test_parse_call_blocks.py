@@ -92,7 +92,7 @@ def what_it_says(source: ParsedSource) -> tuple[Any, ...]:
 
 
 def one_by_one(log: bytes) -> ParsedSource:
-    with mock.patch.object(bulk, "_WORTH_A_BLOCK", 1 << 40):
+    with mock.patch.object(bulk, "WORTH_A_BLOCK", 1 << 40):
         return read_stream("job.log", io.BytesIO(log))
 
 

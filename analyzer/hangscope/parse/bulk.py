@@ -11,6 +11,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from hangscope.model import Event
+from hangscope.parse.call_ahead import CallsAhead, has_many_calls
 from hangscope.parse.call_shapes import CallShape
 from hangscope.parse.call_tallies import Tallies, Tally, Texts
 from hangscope.parse.call_texts import CallTexts, headed_call
@@ -29,13 +30,8 @@ if TYPE_CHECKING:
     Numbers = npt.NDArray[np.integer[Any]]
     Floats = npt.NDArray[np.float64]
 
-MARK = ": opCount "
-_MARK = MARK.encode()
-_WORTH_A_BLOCK = 1 << 14
+WORTH_A_BLOCK = 1 << 14
 """Bytes of a block from which looking at all its lines at once is faster than one by one."""
-_PROBES, _PROBE = 4, 1 << 12
-"""So many pieces of a block, and its end, tell how many of its lines are calls; their bytes."""
-_OTHERS_A_CALL = 8
 _MANY_LAYOUTS = 512
 _MANY = 256
 _MOST_FRUITLESS = 3
@@ -62,27 +58,21 @@ def _finder() -> LayoutFinder:
     return _learned.finder
 
 
-def _has_many_calls(block: bytes) -> bool:
-    """Whether enough lines here and there in a block are calls: the others are then taken out of it one by one."""
-    last = max(0, len(block) - _PROBE)
-    spans = [(at, at + _PROBE) for at in range(0, last, max(_PROBE, last // _PROBES))]
-    calls, lines = (sum(block.count(what, *span) for span in (*spans, (last, len(block)))) for what in (_MARK, b"\n"))
-    return calls * _OTHERS_A_CALL >= lines and calls > 0
-
-
 class CallReader:
     """Puts the collective calls of one file into columns.
 
     Args:
         file: name of the input.
         unwrapper: takes off what is put around a line.
+        ahead: looks for the calls of several files at once.
 
     Attributes:
         columns: the calls.
         tallies: how many of them each writer made.
     """
 
-    def __init__(self, file: str, unwrapper: Unwrapper) -> None:
+    def __init__(self, file: str, unwrapper: Unwrapper, ahead: CallsAhead | None = None) -> None:
+        self._ahead = ahead
         self._texts = CallTexts(file, unwrapper.lines)
         self._unwrapper = unwrapper
         self.columns = self._texts.columns
@@ -115,13 +105,14 @@ class CallReader:
             How many lines it has, and index, start and end of each that was not read; None when nothing was, as few
             lines are calls.
         """
-        if len(block) < _WORTH_A_BLOCK or not self.takes_blocks or not _has_many_calls(block):
+        if len(block) < WORTH_A_BLOCK or not self.takes_blocks or not has_many_calls(block):
             return None
         from hangscope.parse.call_codes import CodeSlots
         from hangscope.parse.call_entries import Entries
 
         finder = self._finder = self._finder or _finder()
-        found = finder.find(block)
+        found = None if self._ahead is None else self._ahead.found(self._texts.file, block, offset, finder)
+        found = found or finder.find(block)
         if found is None:
             return None
         if self._slots is None or self._entries is None:
@@ -135,16 +126,24 @@ class CallReader:
         if len(codes):
             self._append(found, codes, self._entries, block, first_line=first_line, offset=offset)
         rest = (~found.taken).nonzero()[0]
-        lines = found.lines
-        others = zip(rest.tolist(), lines.starts[rest].tolist(), lines.ends[rest].tolist(), strict=True)
+        lines, base = found.lines, found.base
+        begins, ends = lines.starts[rest] - base, lines.ends[rest] - base
+        others = zip(rest.tolist(), begins.tolist(), ends.tolist(), strict=True)
         return len(lines.ends), list(others)
 
     def _codes(self, found: Found, slots: CodeSlots, entries: Entries) -> Codes:
         """The number of what each call line of a block says, -1 for no call."""
         heads = entries.new_heads
-        codes = slots.codes(found.keys, lambda lines: entries.read(found, lines))
-        news = entries.new_heads - heads
-        self._fruitless = self._fruitless + 1 if news > _MANY and news * 2 > len(codes) else 0
+        news = found.news if slots.empty else None
+        if news is None:
+            codes = slots.codes(found.keys, lambda lines: entries.read(found, lines))
+        else:
+            numbers = news.numbers
+            codes = slots.codes(
+                found.keys, lambda lines: entries.read(found, lines, numbers), (news.firsts, news.which)
+            )
+        fresh = entries.new_heads - heads
+        self._fruitless = self._fruitless + 1 if fresh > _MANY and fresh * 2 > len(codes) else 0
         return codes
 
     def _append(
@@ -172,8 +171,8 @@ class CallReader:
             tallies.add_plain(owners[plain], numbers[plain])
             wrapped = ~plain
             rows, numbers, owners = rows[wrapped], numbers[wrapped], owners[wrapped]
-            starts = found.lines.starts[rows]
-            texts = Texts(block, offset, starts, starts + found.lines.lengths[rows], found.lines.ends[rows])
+            starts, ends = found.lines.starts[rows] - found.base, found.lines.ends[rows] - found.base
+            texts = Texts(block, offset, starts, starts + found.lines.lengths[rows], ends)
             tallies.add_wrapped(owners, numbers, texts)
             if times is not None:
                 timed = ~np.isnan(times[wrapped])
@@ -201,7 +200,7 @@ class CallReader:
     # --- single lines -----------------------------------------------------------------------------------
 
     def take(self, text: str, number: int) -> bool:
-        """Reads one raw line with `MARK` in it; False when it is not a plain call line."""
+        """Reads one raw line with `call_ahead.MARK` in it; False when it is not a plain call line."""
         said = self._texts.plain(text)
         if said is None:
             return False

@@ -24,27 +24,54 @@ class CodeSlots:
 
     def __init__(self) -> None:
         self._filled = 0
-        self._lay_out(_FEWEST_BITS)
+        self._bits = 0
+        # small files are one block, and need no table
+        self._first: tuple[Keys, Codes] | None = None
 
-    def _lay_out(self, bits: int) -> None:
-        """An empty table of so many slots (as a power of two)."""
+    def _make_room(self, keys: int) -> None:
+        """Makes the table large enough for so many more."""
+        self._filled += keys
+        bits = min(_MOST_BITS, max(_FEWEST_BITS, (self._filled * _SLOTS_A_KEY).bit_length()))
+        if bits <= self._bits:
+            return
+        old = None if not self._bits else (self._keys, self._codes)
         self._bits = bits
         self._shift = np.uint64(64 - bits)
         self._keys: Keys = np.zeros(1 << bits, dtype=np.uint64)
         # a key of 0 is found in an empty slot: its lines go the slow way
         self._codes: Codes = np.full(1 << bits, -1, dtype=np.int32)
+        if old is not None:
+            kept = np.flatnonzero(old[0])
+            self._place(old[0][kept], old[1][kept])
 
     def _place(self, keys: Keys, codes: Codes) -> None:
         slots = (keys >> self._shift).astype(np.int64)
         self._keys[slots], self._codes[slots] = keys, codes
 
-    def codes(self, keys: Keys, read: Callable[[Ints], Codes]) -> Codes:
+    @property
+    def empty(self) -> bool:
+        """Whether no key is known."""
+        return self._first is None and not self._bits
+
+    def codes(
+        self, keys: Keys, read: Callable[[Ints], Codes], keys_told_apart: tuple[Ints, Ints] | None = None
+    ) -> Codes:
         """The number of each key.
 
         Args:
             keys: of some lines; the upper bits tell them apart as well as all.
             read: given the indexes of lines with new keys, ascending and no two with the same, tells their numbers.
+            keys_told_apart: as `distinct` does; only where none is known.
         """
+        if self.empty:
+            firsts, which = keys_told_apart or distinct(keys)
+            found = read(firsts)
+            self._first = keys[firsts], found
+            return found[which]
+        if self._first is not None:
+            known, self._first = self._first, None
+            self._make_room(len(known[0]))
+            self._place(*known)
         slots = (keys >> self._shift).astype(np.int64)
         codes = self._codes[slots]
         missing = np.flatnonzero(self._keys[slots] != keys)
@@ -55,12 +82,7 @@ class CodeSlots:
         lines = missing[firsts]
         found = read(lines)
         codes[missing] = found[which]
-        self._filled += len(lines)
-        if self._filled * _SLOTS_A_KEY > 1 << self._bits and self._bits < _MOST_BITS:
-            kept = np.flatnonzero(self._keys)
-            old = self._keys[kept], self._codes[kept]
-            self._lay_out(min(_MOST_BITS, (self._filled * _SLOTS_A_KEY).bit_length()))
-            self._place(*old)
+        self._make_room(len(lines))
         self._place(keys[lines], found)
         return codes
 

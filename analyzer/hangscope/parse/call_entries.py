@@ -16,19 +16,15 @@ import numpy.typing as npt
 from hangscope.parse import call_clocks, call_numbers
 from hangscope.parse.call_codes import distinct
 from hangscope.parse.call_layouts import Found, LayoutFinder
-from hangscope.parse.call_lines import name_keys
-from hangscope.parse.call_texts import CallTexts
+from hangscope.parse.call_texts import CallTexts, bound, op_of
 
 if TYPE_CHECKING:
     from hangscope.parse.call_shapes import Numbers
 
 Codes = npt.NDArray[np.int32]
 Ints = npt.NDArray[np.int64]
-Words = npt.NDArray[np.uint64]
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
-
-_MOST_KEPT = 100_000
 
 
 class Entries:
@@ -56,12 +52,20 @@ class Entries:
         self._clocks = array("b")
         self._timed = False
 
-    def read(self, found: Found, lines: Ints) -> Codes:
-        """Adds an entry for each of these lines; returns their numbers, -1 for no call."""
-        parts = found.parts.at(lines)
-        numbers = call_numbers.read(found.data, parts.middles, parts.widths)
-        ops = self._ops(found, name_keys(found.data, parts), lines)
-        good = numbers.good & (ops >= 0)
+    def read(self, found: Found, lines: Ints, numbers: call_numbers.Numbers | None = None) -> Codes:
+        """Adds an entry for each of these lines; returns their numbers, -1 for no call.
+
+        Args:
+            found: call lines of a block.
+            lines: some of them.
+            numbers: of these, if they were read already.
+        """
+        if numbers is None:
+            numbers = call_numbers.read(found.data, found.parts.middles[lines], found.parts.widths[lines])
+        good = numbers.good.copy()
+        ops = np.full(len(lines), -1, dtype=np.int8)
+        ops[good] = self._ops(found, lines[good])
+        good &= ops >= 0
         odd = {}
         # a number that is negative or very long, or a pointer that is NULL
         for index in np.flatnonzero(~numbers.good).tolist():
@@ -102,17 +106,24 @@ class Entries:
         self._who.frombytes(whos[good].tobytes())
         return codes
 
-    def _ops(self, found: Found, names: Words, lines: Ints) -> Codes:
+    def _ops(self, found: Found, lines: Ints) -> npt.NDArray[np.int8]:
         """The number of each line's operation, -1 for none."""
-        firsts, which = distinct(names)
-        ops = [self._texts.op(*self._finder.text(found, int(lines[at]))) for at in firsts.tolist()]
-        return np.array(ops, dtype=np.int32)[which]
+        keys = found.parts.ops[lines]
+        firsts, which = distinct(keys)
+        numbers = []
+        known = self._finder.ops
+        for key, at in zip(keys[firsts].tolist(), lines[firsts].tolist(), strict=True):
+            name = known.get(key) or op_of(*self._finder.text(found, at))
+            if name is not None:
+                bound(known)
+                known[key] = name
+            numbers.append(-1 if name is None else self._texts.columns.op_code(name))
+        return np.array(numbers, dtype=np.int8)[which]
 
     def _whos(self, found: Found, lines: Ints) -> Codes:
         """The number of what stands around the call in each line, -1 where more stands in it than one whole call."""
         firsts, which = distinct(found.around[lines])
-        if len(self._who_of) > _MOST_KEPT:
-            self._who_of.clear()
+        bound(self._who_of)
         numbers = []
         for at in lines[firsts].tolist():
             key = int(found.around[at])

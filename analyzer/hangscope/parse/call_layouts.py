@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from hangscope.parse.call_clocks import MOST_CLOCKS, Clock
 from hangscope.parse.call_lines import LONGEST, ODD, SPARE, Lines, Parts, find_lines, find_parts
+from hangscope.parse.call_numbers import Numbers
 from hangscope.parse.call_places import Places
 from hangscope.parse.call_texts import CLOCK, Fields
 from hangscope.parse.call_words import WORD, Bytes, Flags, Ints, Words, sums, words
@@ -59,6 +60,21 @@ class Layout:
 
 
 @dataclass(frozen=True, slots=True)
+class News:
+    """The distinct keys of a block.
+
+    Attributes:
+        firsts: the first call of each, ascending.
+        which: for every call which of them it has.
+        numbers: of each.
+    """
+
+    firsts: Ints
+    which: Ints
+    numbers: Numbers
+
+
+@dataclass(frozen=True, slots=True)
 class Found:
     """The lines of a block that look like calls.
 
@@ -72,6 +88,8 @@ class Found:
         clocks: the first time of day of each, the second, and so on: where in the block it stands (-1 where there is
             none), and how many digits its fraction has.
         taken: for each line of the block, whether it is one of them.
+        base: place of the block in `data`, from whose beginning all places are counted.
+        news: of the distinct keys, if somebody has looked at them.
     """
 
     data: Bytes
@@ -82,6 +100,8 @@ class Found:
     layouts: npt.NDArray[np.uint16]
     clocks: list[tuple[Ints, Ints]]
     taken: Flags
+    base: int = 0
+    news: News | None = None
 
 
 @dataclass(slots=True)
@@ -105,10 +125,12 @@ class LayoutFinder:
 
     Attributes:
         layouts: the layouts seen.
+        ops: the names of operations seen, by the numbers that `Parts` has for them.
     """
 
     def __init__(self, search: Callable[[str], re.Match[str] | None]) -> None:
         self.layouts: list[Layout] = []
+        self.ops: dict[int, str] = {}
         self._search = search
         self._known: dict[tuple[int, int], list[_Known]] = {}
         self._places = Places([])

@@ -8,6 +8,8 @@ then what tells calls of one operation apart, the middle, ``count N datatype N o
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import numpy.typing as npt
 
@@ -81,7 +83,8 @@ class Parts:
         widths: bytes from there to behind the bracket of nranks.
         tails: where the stream's address begins.
         op_counts: opCount.
-        keys: a number for each, equal for equal names and middles.
+        ops: a number for each, equal for equal names.
+        keys: the same for equal names and middles.
     """
 
     rows: Ints
@@ -92,9 +95,10 @@ class Parts:
     widths: Ints
     tails: Ints
     op_counts: Words
+    ops: Words
     keys: Words
 
-    def at(self, which: Flags | Ints) -> Parts:
+    def at(self, which: Flags | Ints | slice) -> Parts:
         """Some of them."""
         return Parts(
             self.rows[which],
@@ -105,8 +109,13 @@ class Parts:
             self.widths[which],
             self.tails[which],
             self.op_counts[which],
+            self.ops[which],
             self.keys[which],
         )
+
+    def further_up(self, lines: int) -> Parts:
+        """The same for a block that begins so many lines further down."""
+        return replace(self, rows=self.rows - lines)
 
 
 def find_lines(data: Bytes, size: int) -> Lines:
@@ -157,7 +166,10 @@ def find_parts(data: Bytes, size: int, lines: Lines) -> Parts:
     good[:-1] &= ~twice
     if not good.all():
         colons, rows, good = colons[good], rows[good], good[good]
-    name, name_widths = _names(data, colons)
+    # from the colon back to the blank
+    name = words(data, colons - _MOST_NAME, _MOST_NAME // WORD)[:, ::-1].byteswap()
+    name_widths = width_of(name, ord(" "))
+    name &= _NAMES[name_widths]
     good &= name_widths < _MOST_NAME
     op_count = words(data, colons + _ANCHOR_LENGTH)
     digits = width_of(op_count, ord(" "))
@@ -177,21 +189,10 @@ def find_parts(data: Bytes, size: int, lines: Lines) -> Parts:
     good &= (text[:, 0] == _BEHIND) & _opens(text[:, 1], b" ")
     tails = place + widths + len(" stream ")
     good &= tails < lines.ends[rows]
-    keys = sums(middle) + sums(name, _OF_NAME)
-    parts = Parts(rows, lines.starts[rows], colons - name_widths, colons, place, widths, tails, op_counts, keys)
+    ops = sums(name, _OF_NAME)
+    around = lines.starts[rows], colons - name_widths, colons
+    parts = Parts(rows, *around, place, widths, tails, op_counts, ops, sums(middle) + ops)
     return parts if good.all() else parts.at(good)
-
-
-def name_keys(data: Bytes, parts: Parts) -> Words:
-    """A number for the operation of each call, equal for equal ones."""
-    return sums(_names(data, parts.colons)[0])
-
-
-def _names(data: Bytes, colons: Ints) -> tuple[Words, Ints]:
-    """The names in front of these colons, backwards, and their widths."""
-    name = words(data, colons - _MOST_NAME, _MOST_NAME // WORD)[:, ::-1].byteswap()
-    widths = width_of(name, ord(" "))
-    return name & _NAMES[widths], widths
 
 
 def _opens(texts: Words, literal: bytes) -> Flags:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from hangscope.parse.call_lines import MOST_MIDDLE
 from hangscope.parse.call_words import (
@@ -29,7 +30,7 @@ _MIDDLES = masks(MOST_MIDDLE)
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """The numbers of calls, as printed.
+    """The numbers of calls, as printed, in the types of `CallShapes`.
 
     Attributes:
         elements, dtype, redop, root, nranks: count, datatype, op, root and nranks.
@@ -37,13 +38,17 @@ class Numbers:
         good: whether each call has its words and numbers where they belong; of others the numbers mean nothing.
     """
 
-    elements: Words
-    dtype: Words
-    redop: Words
-    root: Words
+    elements: Ints
+    dtype: npt.NDArray[np.int16]
+    redop: Ints
+    root: npt.NDArray[np.int32]
     comm: Words
-    nranks: Words
+    nranks: npt.NDArray[np.int32]
     good: Flags
+
+    def between(self, first: int, last: int) -> Numbers:
+        """Those from one index to another."""
+        return Numbers(*(getattr(self, name)[first:last] for name in self.__slots__))
 
 
 def read(data: Bytes, places: Ints, widths: Ints) -> Numbers:
@@ -73,4 +78,7 @@ def read(data: Bytes, places: Ints, widths: Ints) -> Numbers:
     pointers = begins[9] + len("0x")
     numbers[5, good], pointed = hexadecimal(data, pointers, at[10] - pointers)
     good[good] = fits & decimals.all(axis=0) & pointed
-    return Numbers(numbers[0], numbers[1], numbers[2], numbers[3], numbers[5], numbers[4], good)
+    elements, redop = (numbers[row].astype(np.int64) for row in (0, 2))
+    dtype = numbers[1].clip(max=np.iinfo(np.int16).max).astype(np.int16)
+    root, nranks = (numbers[row].clip(max=np.iinfo(np.int32).max).astype(np.int32) for row in (3, 4))
+    return Numbers(elements, dtype, redop, root, numbers[5], nranks, good)

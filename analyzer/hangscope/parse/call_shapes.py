@@ -69,10 +69,10 @@ class CallShapes:
             getattr(self, name).append(max(least, min(value, most)))
 
     def extend(self, columns: Sequence[Numbers]) -> None:
-        """Adds many, given their columns in the order of `CallShape`; none of them holds a negative number."""
-        for name, values, most in zip(CallShape._fields, columns, _LARGEST, strict=True):
+        """Adds many, given their columns in the order of `CallShape`, of types that fit."""
+        for name, values in zip(CallShape._fields, columns, strict=True):
             kept = getattr(self, name)
-            kept.frombytes(values.clip(max=most).astype(f"={kept.typecode}").tobytes())
+            kept.frombytes(values.astype(kept.typecode, copy=False).tobytes())
 
     def column(self, name: str) -> Numbers:
         """A column for calculating with. As long as it is held, nothing can be added."""

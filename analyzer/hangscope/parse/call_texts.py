@@ -56,6 +56,17 @@ def headed_call() -> re.Pattern[str]:
     return re.compile(_HEADER + call_alternative().pattern)
 
 
+def op_of(line: bytes, fields: Fields) -> str | None:
+    """The name of the operation that a line says; None when it says no call."""
+    found = _call_text().match(line.decode("ascii"), fields.call_start)
+    return None if found is None or found.end("call") != fields.call_end else found["call"]
+
+
+@functools.cache
+def _call_text() -> re.Pattern[str]:
+    return re.compile(call_alternative().pattern)
+
+
 @functools.cache
 def _whole_line() -> re.Pattern[str]:
     return re.compile(rf"^{headed_call().pattern}[ \t]*$")
@@ -129,22 +140,19 @@ class CallTexts:
         if code is None:
             if (parts := _numbers(found)) is None or (writer := self._plain_writer(found)) is None:
                 return None
-            _bound(self._code_of)
+            bound(self._code_of)
             shape = CallShape(writer, self.columns.op_code(found["call"]), *parts[0], *parts[1])
             code = self._code_of[texts] = self.columns.shape_code(shape)
         return code, int(op_count, 16)
 
     def shape(self, line: bytes, fields: Fields) -> CallShape | None:
         """The call that a line says, for the first writer; None when its numbers are none."""
-        found = _headed(line, fields)
-        if found is None or (parts := _numbers(found)) is None:
+        found = headed_call().search(line.decode("ascii"))
+        if found is None or found.span("call") != (fields.call_start, fields.call_end):
+            return None
+        if (parts := _numbers(found)) is None:
             return None
         return CallShape(0, self.columns.op_code(found["call"]), *parts[0], *parts[1])
-
-    def op(self, line: bytes, fields: Fields) -> int:
-        """The number of a line's operation, -1 when it is none."""
-        found = _headed(line, fields)
-        return -1 if found is None else self.columns.op_code(found["call"])
 
     def who(self, line: bytes, fields: Fields) -> Who | None:
         """Who writes a line, and when; None when there is more in it than one whole call.
@@ -203,12 +211,6 @@ class CallTexts:
         return self.columns.writer_code(key)
 
 
-def _headed(line: bytes, fields: Fields) -> re.Match[str] | None:
-    """The call in a line, where its parts stand there."""
-    found = headed_call().search(line.decode("ascii"))
-    return found if found is not None and found.span("call") == (fields.call_start, fields.call_end) else None
-
-
 def clock_parts(text: str) -> tuple[int, float]:
     """Seconds and fraction of a time of day."""
     hours, minutes, seconds = text[:_CLOCK].split(":")
@@ -225,7 +227,7 @@ def _numbers(found: re.Match[str]) -> tuple[tuple[int, ...], tuple[int, ...]] | 
     return tuple(map(int, counts)), (pointer(comm), int(nranks))
 
 
-def _bound(kept: dict[Any, Any]) -> None:
+def bound(kept: dict[Any, Any]) -> None:
     """Empties what has grown too large: a log that goes on for ever may always have something new."""
     if len(kept) > _MOST_KEPT:
         kept.clear()

@@ -234,7 +234,7 @@ class CallColumns:
         """Adds calls many at a time; returns the index of the first.
 
         Args:
-            shapes: the fields of `CallShape`, each as a column without negative numbers.
+            shapes: the fields of `CallShape`, each as a column of a type that fits.
             distinct: no two of them are equal. Those that were there before are found out in the end.
         """
         first = len(self.shapes)

@@ -12,7 +12,8 @@ from hangscope.grammar import GrammarSet, load_set
 from hangscope.model import Event, Line, SourceRecord, Value
 from hangscope.parse.advice import AdviceSkipper
 from hangscope.parse.blocks import BlockReader
-from hangscope.parse.bulk import MARK, CallReader
+from hangscope.parse.bulk import CallReader
+from hangscope.parse.call_ahead import MARK, CallsAhead
 from hangscope.parse.call_texts import CALL_KIND
 from hangscope.parse.columns import WriterKey, writer_key
 from hangscope.parse.complaints import Complaints
@@ -34,12 +35,13 @@ _KNOWN_HEADERS = frozenset({"nccl", "c10"})
 _MAX_FRAMES = 60
 
 
-def read_input(item: Input, processes: int = 1) -> ParsedSource:
+def read_input(item: Input, processes: int = 1, ahead: CallsAhead | None = None) -> ParsedSource:
     """Reads one input whole. Never raises for what the input holds: trouble becomes the record's `error`.
 
     Args:
         item: what to read.
         processes: with how many; more than one help with a big file of call lines.
+        ahead: looks for the calls of several inputs at once.
     """
     reader: _Reader | None = None
     size = item.size or 0
@@ -48,7 +50,7 @@ def read_input(item: Input, processes: int = 1) -> ParsedSource:
             sniffed = sniff(stream)
             source = _read_whole(item.name, size, sniffed)
             if source is None:
-                reader = _Reader(item.name, size, processes)
+                reader = _Reader(item.name, size, processes, ahead)
                 source = reader.read(sniffed.stream)
             return source
     except (OSError, EOFError, ValueError, HangscopeError) as error:
@@ -75,13 +77,13 @@ def _read_whole(name: str, size: int, sniffed: Sniffed) -> ParsedSource | None:
 class _Reader:
     """The state of reading one input of lines."""
 
-    def __init__(self, name: str, size: int, processes: int = 1) -> None:
+    def __init__(self, name: str, size: int, processes: int = 1, ahead: CallsAhead | None = None) -> None:
         self._name = name
         self._size = size
         self._processes = processes
         self._grammars: GrammarSet = load_set()
         self._unwrapper = Unwrapper(name)
-        self._calls = CallReader(name, self._unwrapper)
+        self._calls = CallReader(name, self._unwrapper, ahead)
         self._writers: dict[WriterKey, WriterInfo] = {}
         # by what lines tell of their writer: a key of its own for every line costs more than the rest of this
         self._known: dict[tuple[object, ...], tuple[WriterKey, WriterInfo]] = {}

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 
 from hangscope.grammar import load_set
+from hangscope.parse.call_ahead import CallsAhead
 from hangscope.parse.reader import read_input
 from hangscope.parse.source import ParsedSource
 from hangscope.parse.split import WORTH_SPLITTING
@@ -48,8 +49,8 @@ def read_inputs(
         else:
             many.append(index)
     if workers <= 1 or len(many) < 2 or sum(inputs[index].size or 0 for index in many) < _WORTH_A_POOL:
-        for index in many:
-            take(index, read_input(inputs[index]))
+        for index, source in zip(many, _read_all([inputs[index] for index in many]), strict=True):
+            take(index, source)
     else:
         for index, source in _read_in_pool(inputs, many, workers):
             take(index, source)
@@ -71,15 +72,20 @@ def _read_in_pool(inputs: Sequence[Input], many: Sequence[int], workers: int) ->
     context = multiprocessing.get_context("fork")
     with ProcessPoolExecutor(min(workers, len(many)), mp_context=context) as pool:
         futures = {
-            pool.submit(_read_all, [inputs[index] for index in batch]): batch for batch in _batches(inputs, many)
+            pool.submit(_read_batch, [inputs[index] for index in batch]): batch for batch in _batches(inputs, many)
         }
         for future in as_completed(futures):
             # what a future holds is held as long as the future
             yield from zip(futures.pop(future), future.result(), strict=True)
 
 
-def _read_all(inputs: Sequence[Input]) -> list[ParsedSource]:
-    return [read_input(item) for item in inputs]
+def _read_batch(inputs: Sequence[Input]) -> list[ParsedSource]:
+    return list(_read_all(inputs))
+
+
+def _read_all(inputs: Sequence[Input]) -> Iterator[ParsedSource]:
+    ahead = CallsAhead(inputs)
+    return (read_input(item, ahead=ahead) for item in inputs)
 
 
 def _batches(inputs: Sequence[Input], many: Sequence[int]) -> Iterator[list[int]]:
