@@ -6,6 +6,7 @@ import io
 import math
 import random
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -14,8 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hangscope.parse import bulk
-from hangscope.parse.reader import read_stream
+from hangscope.parse.call_ahead import CallsAhead
+from hangscope.parse.call_batches import Batch
+from hangscope.parse.reader import read_input, read_stream
+from hangscope.parse.run import read_inputs
 from hangscope.parse.source import ParsedSource
+from hangscope.sources.discover import discover
 from wrapped_calls import WRAPS, wrapped
 from wrapped_calls import call as call_of
 
@@ -31,6 +36,24 @@ ODD = {
     "an opCount in capitals": "{capitals}",
     "an opCount that is none": "{no_digits}",
     "a host that is none": "{host}",
+    "a count of 16 digits": "{long_count}",
+    "a count of 19 digits": "{longer_count}",
+    "a count of 30 digits": "{no_count}",
+    "a count with zeros in front": "{zeros}",
+    "a root that is none": "{root}",
+    "a user's operation": "{user_op}",
+    "no communicator": "{nil}",
+    "a communicator in capitals": "{capital_comm}",
+    "two blanks": "{blanks}",
+    "a tab": "{tab}",
+    "an operation with a digit": "{op}",
+    "an operation of one letter": "{letter}",
+    "a long operation": "{long_op}",
+    "a word that is another": "{word}",
+    "two calls in a line": "{twice}",
+    "an address of another width": "{address}",
+    "an opCount of nine digits": "{long_op_count}",
+    "a word more": "{more}",
     "an error": "RuntimeError: NCCL error in: ProcessGroupNCCL.cpp:1, unhandled system error",
 }
 
@@ -69,6 +92,24 @@ def log_with(odd: str) -> bytes:
                     capitals=line.replace("opCount ", "opCount A"),
                     no_digits=line.replace("opCount ", "opCount o"),
                     host=line.replace("node01", "node[1"),
+                    long_count=line.replace(" count ", " count 123456789012345"),
+                    longer_count=line.replace(" count ", " count 12345678901234567"[:24]),
+                    no_count=line.replace(" count ", f" count {'1' * 30}"),
+                    zeros=line.replace(" count ", " count 00"),
+                    root=line.replace(" root ", " root -"),
+                    user_op=line.replace(" op 0", " op 2147483647"),
+                    nil=line.replace("comm 0x7f10", "comm (nil)").replace("(nil)0", "(nil)"),
+                    capital_comm=line.replace("comm 0x7f", "comm 0xAF"),
+                    blanks=line.replace(" count ", "  count "),
+                    tab=line.replace(" count ", "\tcount "),
+                    op=line.replace("All", "A11"),
+                    letter=line.replace("AllReduce", "A"),
+                    long_op=line.replace("AllReduce", "AllReduceOfSomeLongName"),
+                    word=line.replace("datatype", "datatipe"),
+                    twice=f"{line} {line}",
+                    address=line.replace("recvbuff 0x7f", "recvbuff 0x7fffffffffffff"[: 9 + number % 14]),
+                    long_op_count=line.replace("opCount ", "opCount 123456"),
+                    more=line.replace(" datatype", " bytes datatype"),
                 )
             )
     return "\n".join([*lines, ""]).encode()
@@ -215,3 +256,93 @@ def test_writers_are_numbered_in_the_order_of_their_lines() -> None:
     source = read_stream("job.log", io.BytesIO("\n".join([*lines, ""]).encode()))
     hosts = [key.host for key in source.calls.writers]
     assert hosts == ["node01", *(f"host{number:02d}" for number in range(40))]
+
+
+# --- numbers of all widths, and several files ----------------------------------------------------------------
+
+
+def any_call(rng: random.Random, host: str, pid: int) -> str:
+    """A call whose numbers have any width, or are none."""
+
+    def number(most: int) -> str:
+        return str(rng.choice((rng.randrange(10), rng.randrange(10 ** rng.randrange(1, most)), -1)))
+
+    def address() -> str:
+        return rng.choice(("(nil)", f"0x{rng.randrange(16 ** rng.randrange(1, 16)):x}"))
+
+    op = rng.choice(("AllReduce", "Send", "ReduceScatter", "AlltoAllv", "Recv"))
+    return (
+        f"{host}:{pid}:{pid} [0] NCCL INFO {op}: opCount {rng.randrange(16 ** rng.randrange(1, 10)):x} "
+        f"sendbuff {address()} recvbuff {address()} "
+        f"count {number(19)} datatype {number(4)} op {number(19)} root {number(6)} "
+        f"comm {address()} [nranks={number(5)}] stream {address()}"
+    )
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 1 << 30), st.sampled_from((1, 3)))
+def test_calls_with_numbers_of_any_width_are_those_that_are_read_one_by_one(seed: int, writers: int) -> None:
+    rng = random.Random(seed)  # noqa: S311 - made-up logs, no secret
+    log = "".join(f"{any_call(rng, 'node01', 100 + rng.randrange(writers))}\n" for _ in range(2000)).encode()
+    assert what_it_says(read_stream("job.log", io.BytesIO(log))) == what_it_says(one_by_one(log))
+
+
+def test_a_call_that_is_made_again_in_a_later_block_is_the_same() -> None:
+    rng = random.Random(8)  # noqa: S311 - made-up logs, no secret
+    calls = [any_call(rng, "node01", 100) for _ in range(300)]
+    log = "".join(f"{rng.choice(calls)}\n" for _ in range(20_000)).encode()
+    source, taken = taken_from_blocks(log)
+    assert taken > 15_000
+    assert what_it_says(source) == what_it_says(one_by_one(log))
+    assert list(source.calls.shapes) == list(one_by_one(log).calls.shapes)
+    assert len(set(source.calls.shapes)) == len(source.calls.shapes)
+
+
+FILES = {
+    "of one job": lambda rng, number, line: call(line, rng, host=f"node{number:02d}"),
+    "of one host": lambda rng, _number, line: call(line, rng),
+    "with other numbers": lambda rng, number, _line: any_call(rng, f"n{number}", 10**number),
+    "with times": lambda rng, number, line: wrapped("NCCL's time", line, number % 8, call_of(line, number % 8, rng)),
+    "of many kinds": lambda rng, number, line: wrapped(
+        sorted(WRAPS)[number * 5 % len(WRAPS)], line, number % 8, call_of(line, number % 8, rng)
+    ),
+}
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", ""])
+@pytest.mark.parametrize("name", FILES)
+def test_small_files_that_are_looked_at_together_say_what_each_says(name: str, end: str, tmp_path: Path) -> None:
+    rng = random.Random(name)  # noqa: S311 - made-up logs, no secret
+    for number in range(12):
+        lines = [FILES[name](rng, number, line) for line in range(rng.choice((450, 700)))]
+        head = "\ufeff" if number == 5 else ""
+        text = (end or "\n").join([head + "some words", *lines, *lines[:50], ""])
+        (tmp_path / f"rank{number:02d}.log").write_bytes((text if end else text[:-1]).encode())
+    (tmp_path / "rank03.txt").write_text("no call\n" * 9000)
+    (tmp_path / "rank07-again.log").write_bytes((tmp_path / "rank07.log").read_bytes())
+    inputs = discover([str(tmp_path)])[0]
+    found = 0
+
+    def counted(self: Batch, name: str, block: bytes, offset: int) -> object:
+        nonlocal found
+        part = find(self, name, block, offset)
+        found += part is not None
+        return part
+
+    find = Batch.found
+    with mock.patch.object(Batch, "found", counted):
+        together = read_inputs(inputs, jobs=1)
+    assert [what_it_says(source) for source in together] == [what_it_says(read_input(item)) for item in inputs]
+    assert found >= 8
+
+
+def test_a_file_that_was_written_to_is_looked_at_again(tmp_path: Path) -> None:
+    rng = random.Random(3)  # noqa: S311 - made-up logs, no secret
+    for number in range(3):
+        (tmp_path / f"rank{number}.log").write_text("".join(f"{call(line, rng)}\n" for line in range(500)))
+    inputs = discover([str(tmp_path)])[0]
+    ahead = CallsAhead(inputs)
+    read_input(inputs[0], ahead=ahead)
+    (tmp_path / "rank1.log").write_text("".join(f"{call(line, rng)}\n" for line in range(600)))
+    assert what_it_says(read_input(inputs[1], ahead=ahead)) == what_it_says(read_input(inputs[1]))
+    assert len(read_input(inputs[1], ahead=ahead).calls) == 600

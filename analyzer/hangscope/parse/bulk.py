@@ -206,7 +206,7 @@ class CallReader:
             return False
         code, op_count = said
         self.columns.append_code(code, op_count, number)
-        self.tallies.of(self.columns.shapes.writer[code]).add_plain(1, number)
+        self.tallies.of(self.columns.shapes.writer[code]).add_plain(1, number, number)
         return True
 
     def take_event(self, event: Event, key: WriterKey) -> None:

@@ -45,7 +45,8 @@ _HARMLESS = (ord("\t"), ord("\x1b"))
 """Control characters that may stand around a call: what is left when they are gone is read for each number."""
 _ANCHOR = word(b": opCoun")
 _ANCHOR_LENGTH = len(": opCount ")
-_ANCHOR_END = len(": opC") - 1
+_LETTERS, _LETTERS_AT = np.uint16(int.from_bytes(b"pC", "little")), len(": o")
+"""Two letters that nothing else has are found faster than a word; where they stand behind the colon."""
 _SEND, _RECEIVE = word(b" sendbuf"), word(b" recvbuf")
 _BEHIND = word(b"] stream")
 _LITERAL = len(" sendbuff ")
@@ -154,8 +155,7 @@ def find_parts(data: Bytes, size: int, lines: Lines) -> Parts:
         size: bytes of it.
         lines: its lines.
     """
-    # two letters that nothing else has are found faster than a word
-    colons = np.flatnonzero((data[: size - 1] == ord("p")) & (data[1:size] == ord("C"))) - (_ANCHOR_END - 1)
+    colons = _find_letters(data[:size]) - _LETTERS_AT
     colons = colons[colons >= _SHORTEST_HEAD]
     rows = np.searchsorted(lines.ends, colons)
     good = (words(data, colons) == _ANCHOR) & (colons - lines.starts[rows] >= _SHORTEST_HEAD)
@@ -169,7 +169,7 @@ def find_parts(data: Bytes, size: int, lines: Lines) -> Parts:
     # from the colon back to the blank
     name = words(data, colons - _MOST_NAME, _MOST_NAME // WORD)[:, ::-1].byteswap()
     name_widths = width_of(name, ord(" "))
-    name &= _NAMES[name_widths]
+    name &= _NAMES.take(name_widths, axis=0)
     good &= name_widths < _MOST_NAME
     op_count = words(data, colons + _ANCHOR_LENGTH)
     digits = width_of(op_count, ord(" "))
@@ -180,11 +180,12 @@ def find_parts(data: Bytes, size: int, lines: Lines) -> Parts:
         text = words(data, place, 2)
         good &= (text[:, 0] == literal) & _opens(text[:, 1], b"f ")
         place = place + _LITERAL
-        place += width_of(words(data, place, _POINTER_WORDS), ord(" "))
+        # the next word shows whether there was a blank
+        place += (words(data, place, _POINTER_WORDS).view(np.uint8) == ord(" ")).argmax(axis=1)
     middle = words(data, place, MOST_MIDDLE // WORD)
     brackets = middle.view(np.uint8)[:, _LEAST_MIDDLE:] == ord("]")
     widths = brackets.argmax(axis=1) + (_LEAST_MIDDLE + 1)
-    middle &= _MIDDLES[widths]
+    middle &= _MIDDLES.take(widths, axis=0)
     text = words(data, place + widths - 1, 2)
     good &= (text[:, 0] == _BEHIND) & _opens(text[:, 1], b" ")
     tails = place + widths + len(" stream ")
@@ -193,6 +194,16 @@ def find_parts(data: Bytes, size: int, lines: Lines) -> Parts:
     around = lines.starts[rows], colons - name_widths, colons
     parts = Parts(rows, *around, place, widths, tails, op_counts, ops, sums(middle) + ops)
     return parts if good.all() else parts.at(good)
+
+
+def _find_letters(data: Bytes) -> Ints:
+    """Where these letters stand, ascending."""
+    pairs = "<u2"
+    even = np.flatnonzero(data[: len(data) // 2 * 2].view(pairs) == _LETTERS) * 2
+    odd = np.flatnonzero(data[1 : (len(data) - 1) // 2 * 2 + 1].view(pairs) == _LETTERS) * 2 + 1
+    places = np.concatenate((even, odd))
+    places.sort(kind="stable")
+    return places
 
 
 def _opens(texts: Words, literal: bytes) -> Flags:

@@ -60,7 +60,7 @@ def read(data: Bytes, places: Ints, widths: Ints) -> Numbers:
         widths: bytes from there to behind the bracket of nranks.
     """
     text = words(data, places, MOST_MIDDLE // WORD)
-    text &= _MIDDLES[widths]
+    text &= _MIDDLES.take(widths, axis=0)
     blanks = np.flatnonzero(text.view(np.uint8).reshape(-1) == ord(" "))
     lines = blanks // MOST_MIDDLE
     good = np.bincount(lines, minlength=len(places)) == _BLANKS

@@ -22,7 +22,7 @@ class Tally:
 
     Attributes:
         plain: lines with nothing around the call.
-        last_plain: number of the last of them, 0 for none.
+        first_plain, last_plain: numbers of the first and the last of them, 0 for none.
         wrapped: lines with something around it.
         first, last: the first and the last of them.
         headed: lines in which what stands in front of the header is different each time.
@@ -30,6 +30,7 @@ class Tally:
     """
 
     plain: int = 0
+    first_plain: int = 0
     last_plain: int = 0
     wrapped: int = 0
     first: RawLine | None = None
@@ -38,9 +39,17 @@ class Tally:
     first_timed: tuple[int, float] | None = None
     last_timed: tuple[int, float] | None = None
 
-    def add_plain(self, lines: int, last: int) -> None:
-        self.plain += lines
-        self.last_plain = max(self.last_plain, last)
+    def add_plain(self, lines: int, first: int, last: int) -> None:
+        """Adds lines, wherever they stand."""
+        if lines:
+            self.first_plain = min(self.first_plain, first) if self.plain else first
+            self.plain += lines
+            self.last_plain = max(self.last_plain, last)
+
+    @property
+    def first_number(self) -> int:
+        """Number of the first line, 0 for none."""
+        return min(filter(None, (self.first_plain, self.first.number if self.first else 0)), default=0)
 
     def add_wrapped(self, lines: int, first: RawLine | None, last: RawLine | None) -> None:
         """Adds lines behind those that were added before."""
@@ -56,7 +65,7 @@ class Tally:
     def add(self, other: Tally) -> None:
         """Adds the tally of what stands behind the lines of this one."""
         self.headed += other.headed
-        self.add_plain(other.plain, other.last_plain)
+        self.add_plain(other.plain, other.first_plain, other.last_plain)
         self.add_wrapped(other.wrapped, other.first, other.last)
         self.add_times(other.first_timed, other.last_timed)
 
@@ -71,8 +80,8 @@ class Tally:
         first, last = (
             None if timed is None else (timed[0] + lines, timed[1]) for timed in (self.first_timed, self.last_timed)
         )
-        last_plain = self.last_plain + lines if self.plain else 0
-        return Tally(self.plain, last_plain, self.wrapped, down(self.first), down(self.last), self.headed, first, last)
+        plain = (number + lines if self.plain else 0 for number in (self.first_plain, self.last_plain))
+        return Tally(self.plain, *plain, self.wrapped, down(self.first), down(self.last), self.headed, first, last)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +129,8 @@ class Tallies:
 
     def add_plain(self, writers: Numbers, lines: Numbers) -> None:
         """Adds plain lines: the writer and number of each, ascending."""
-        for writer, calls, _, last in _spans(writers):
-            self.of(writer).add_plain(calls, int(lines[last]))
+        for writer, calls, first, last in _spans(writers):
+            self.of(writer).add_plain(calls, int(lines[first]), int(lines[last]))
 
     def add_wrapped(self, writers: Numbers, lines: Numbers, texts: Texts) -> None:
         """Adds lines with something around the call: the writer and number of each, ascending, and the text."""

@@ -240,7 +240,7 @@ class _Reader:
 
     def _take_tallies(self) -> None:
         """Tells the writers of the calls that were taken many at a time; they were not told line by line."""
-        for writer, tally in sorted(self._calls.tallies.items(), key=lambda item: item[0]):
+        for writer, tally in sorted(self._calls.tallies.items(), key=lambda item: item[1].first_number):
             key = self._calls.columns.writers[writer]
             first = tally.first.number if tally.first is not None else self._lines + 1
             info = self._writers.get(key) or self._writer(key, first)
