@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import math
 import random
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -298,7 +299,7 @@ def test_a_call_that_is_made_again_in_a_later_block_is_the_same() -> None:
     assert len(set(source.calls.shapes)) == len(source.calls.shapes)
 
 
-FILES = {
+FILES: dict[str, Callable[[random.Random, int, int], str]] = {
     "of one job": lambda rng, number, line: call(line, rng, host=f"node{number:02d}"),
     "of one host": lambda rng, _number, line: call(line, rng),
     "with other numbers": lambda rng, number, _line: any_call(rng, f"n{number}", 10**number),

@@ -80,8 +80,11 @@ class Tally:
         first, last = (
             None if timed is None else (timed[0] + lines, timed[1]) for timed in (self.first_timed, self.last_timed)
         )
-        plain = (number + lines if self.plain else 0 for number in (self.first_plain, self.last_plain))
-        return Tally(self.plain, *plain, self.wrapped, down(self.first), down(self.last), self.headed, first, last)
+        first_plain, last_plain = (
+            number + lines if self.plain else 0 for number in (self.first_plain, self.last_plain)
+        )
+        plain = self.plain, first_plain, last_plain
+        return Tally(*plain, self.wrapped, down(self.first), down(self.last), self.headed, first, last)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from hangscope.grammar import GrammarSet, Layout, load_set
 from hangscope.grammar.layouts import blank
 from hangscope.model import Event, Line
 from hangscope.parse.advice import AdviceSkipper, may_open_list
-from hangscope.parse.bulk import MARK
+from hangscope.parse.call_ahead import MARK
 from hangscope.parse.call_texts import CALL_KIND
 from hangscope.parse.columns import WriterKey
 from hangscope.parse.repeats import Repeats
