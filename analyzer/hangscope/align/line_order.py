@@ -15,7 +15,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from hangscope.align.call_objects import objects_called
 from hangscope.model import Event
 from hangscope.parse.columns import CallColumns, pointer
 from hangscope.parse.source import ParsedSource
@@ -93,12 +92,12 @@ def _look_at_calls(tables: Sequence[CallColumns]) -> list[tuple[dict[Object, Lin
     of_shape = []
     for number, columns in enumerate(tables):
         known: dict[Object, int] = {}
-        called, own = objects_called(columns)
+        called, own = columns.objects()
         of_object = []
         for writer, comm in called:
             key = columns.writers[writer]
             of_object.append(known.setdefault((key.host, key.pid, comm), len(inputs) + len(known)))
-        of_shape.append(np.array(of_object, dtype=np.int32)[np.array(own, dtype=np.intp)])
+        of_shape.append(np.array(of_object, dtype=np.int32)[np.frombuffer(own, dtype=np.int32)])
         codes.append(known)
         inputs += [number] * len(known)
     wide = any(columns.op_count.itemsize > np.dtype(np.int32).itemsize for columns in tables)

@@ -14,7 +14,6 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
-from hangscope.align.call_objects import objects_called
 from hangscope.align.calls import CallPart, CallTable
 from hangscope.align.groups import Communicator, Group
 from hangscope.align.member_rows import rows_by_member
@@ -126,9 +125,9 @@ class _Members:
         """Index into `found` of each row of one input; `of_writer` are the numbers of its writers' processes."""
         rows = np.frombuffer(columns.shape, dtype=np.int32)
         numbers: dict[tuple[int, int], int] = {}
-        called, own = objects_called(columns)
+        called, own = columns.objects()
         of_object = [numbers.setdefault((of_writer[writer], comm), len(numbers)) for writer, comm in called]
-        of_shape = np.array(of_object, dtype=np.int32)[np.array(own, dtype=np.intp)]
+        of_shape = np.array(of_object, dtype=np.int32)[np.frombuffer(own, dtype=np.int32)]
         pairs = list(numbers)
         places = np.zeros(len(pairs), dtype=np.int32)
         # in the order of their first call: groups that only calls tell of are told apart by it

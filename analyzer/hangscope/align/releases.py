@@ -26,6 +26,7 @@ from hangscope.parse.recorder.recording import Recording
 from hangscope.resources import grammars_dir
 
 PRODUCTS = ("nccl", "torch")
+_OF_TORCH = ("torch", "elastic", "gloo")
 _SAME_KIND = 3
 """Lines of one kind and process that are looked at: the next thousand of them are worded alike."""
 _MOST_FRAMES = 60
@@ -274,7 +275,7 @@ def _torch_clues(events: ByKind) -> Iterator[_Clue]:
         if event.kind == "exception":
             yield from _traceback_clues(event)
             continue
-        if line.header == "glog" or line.damaged or not event.source.startswith(("torch", "elastic", "gloo")):
+        if line.header == "glog" or line.damaged:
             # glog's headers are those of vendors' builds, whose lines and wording are no release's
             continue
         if (origin := _ORIGIN.fullmatch(line.origin)) is not None:
@@ -331,7 +332,10 @@ def _recorder_clues(recordings: Iterable[Recording]) -> Iterator[_Clue]:
 
 
 def _first_of_each(events: ByKind, header: str = "") -> list[Event]:
-    """The first events of each kind, and all exceptions, in their order; with a header, of whole lines that have it."""
+    """The first events of each kind, and all exceptions, in their order.
+
+    With a header, those of whole lines that have it; without, those that are PyTorch's.
+    """
     found: list[int] = []
     for kind in events.kinds:
         places = events.places(kind)
@@ -339,7 +343,8 @@ def _first_of_each(events: ByKind, header: str = "") -> list[Event]:
             whole = (at for at in places if (line := events.at(at).line).header == header and not line.damaged)
             found += whole if kind == "exception" else itertools.islice(whole, _SAME_KIND)
         else:
-            found += places if kind == "exception" else places[:_SAME_KIND]
+            first = places if kind == "exception" else places[:_SAME_KIND]
+            found += (at for at in first if kind == "exception" or events.at(at).source.startswith(_OF_TORCH))
     return [events.at(place) for place in sorted(found)]
 
 

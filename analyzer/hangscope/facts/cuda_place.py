@@ -56,7 +56,7 @@ _HEADERS = ("include/", "misc/cudawrap")
 def find(job: Job) -> Iterator[Fact]:
     """Facts about warnings first, then about chains that have none."""
     explained: set[int] = set()
-    for process in job.processes:
+    for process in job.processes if job.events.has(*_CUDA_KINDS, "error_arrow") else ():
         for place in process.by_kind.places(*_CUDA_KINDS):
             event = process.events[place]
             if event.line.header == "nccl":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import ipaddress
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -178,7 +179,13 @@ def _is_v4(event: Event) -> bool:
 
 def _parsed(event: Event) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     """The address; None for one that is redacted or cut."""
+    return _read(_address(event).partition("%")[0])
+
+
+@functools.lru_cache(1 << 12)
+def _read(address: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    # the ranks of a host have one address, and a dozen questions are asked about it
     try:
-        return ipaddress.ip_address(_address(event).partition("%")[0])
+        return ipaddress.ip_address(address)
     except ValueError:
         return None

@@ -48,6 +48,7 @@ _CUT = (
 )
 _FEWEST_WITNESSES = 2
 _DONE = frozenset({"comm_init_complete", "connected"})
+_DIALLED = ("connect_failed", "connect_retries_used_up", "connect_unanswered")
 
 
 def find(job: Job) -> Iterator[Fact]:
@@ -122,9 +123,9 @@ def _cut(job: Job) -> Iterator[Fact]:
 def _not_reached(job: Job, owners: dict[str, list[Process]]) -> Iterator[Fact]:
     """Addresses that processes went on dialling until they gave up or their log ends."""
     by_peer: dict[str, list[Event]] = defaultdict(list)
-    for process in job.processes:
+    for process in job.processes if job.events.has(*_DIALLED, "connect_retry") else ():
         said = process.by_kind
-        failed = said.of("connect_failed", "connect_retries_used_up", "connect_unanswered")
+        failed = said.of(*_DIALLED)
         retried = said.of("connect_retry")
         done = max(said.places(*_DONE), default=-1) if retried else -1
         pending = [said.at(place) for place in said.places("connect_retry") if place > done]

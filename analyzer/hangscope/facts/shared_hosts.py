@@ -29,9 +29,15 @@ def find(job: Job) -> Iterator[Fact]:
     """One fact a host name, with the first GPU that two ranks have."""
     by_host: dict[str, dict[int, dict[str, Event]]] = defaultdict(lambda: defaultdict(dict))
     printed_by: dict[object, set[tuple[str, int | None]]] = defaultdict(set)
+    known: set[tuple[object, ...]] = set()
     for event in job.events.of("channel_edge"):
         fields = event.fields
         if str(fields.get("transport", "")).startswith("P2P") and (host := event.host):
+            # the channels of a pair are alike, and there are dozens
+            edge = host, event.line.pid, *map(fields.get, ("source", "source_dev", "target", "target_dev"))
+            if edge in known:
+                continue
+            known.add(edge)
             printed_by[fields.get("source")].add((host, event.line.pid))
             for end, device in _ENDS:
                 rank, gpu = fields.get(end), fields.get(device)

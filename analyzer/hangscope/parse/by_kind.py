@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import KeysView, Sequence
 
 from hangscope.model import Event
@@ -34,7 +35,14 @@ class ByKind:
 
     def of(self, *kinds: str) -> list[Event]:
         """The events of these kinds, in the order of the list."""
-        return [self._events[place] for place in self.places(*kinds)]
+        known, events = self._places, self._events
+        if len(kinds) == 1:
+            return [events[place] for place in known.get(kinds[0], ())]
+        found = [known[kind] for kind in kinds if kind in known]
+        if not found:
+            return []
+        places = found[0] if len(found) == 1 else sorted(itertools.chain.from_iterable(found))
+        return [events[place] for place in places]
 
     def at(self, place: int) -> Event:
         """The event at a place of the list."""
@@ -42,10 +50,9 @@ class ByKind:
 
     def places(self, *kinds: str) -> Sequence[int]:
         """Where in the list the events of these kinds stand, ascending."""
-        found = [places for kind in kinds if (places := self._places.get(kind)) is not None]
-        if len(found) == 1:
-            return found[0]
-        return sorted(place for places in found for place in places)
+        if len(kinds) == 1:
+            return self._places.get(kinds[0], ())
+        return sorted(itertools.chain.from_iterable(self._places.get(kind, ()) for kind in kinds))
 
     def first(self, *kinds: str) -> Event | None:
         """The first event of any of these kinds."""

@@ -7,6 +7,7 @@ distinct call (a shape) is kept once, and a row is a number of a shape, an opCou
 from __future__ import annotations
 
 import bisect
+import itertools
 import math
 from array import array
 from collections.abc import Sequence
@@ -81,6 +82,7 @@ class CallColumns:
         self._writer_index: dict[WriterKey, int] = {}
         self._op_index: dict[str, int] = {}
         self._shape_index: dict[CallShape, int] = {}
+        self._objects: tuple[list[tuple[int, int]], array[int]] | None = None
 
     def __len__(self) -> int:
         return len(self.line)
@@ -91,6 +93,18 @@ class CallColumns:
         if self._times is not None and len(self._times) < len(self):
             self._times.extend([math.nan] * (len(self) - len(self._times)))
         return self._times
+
+    def objects(self) -> tuple[list[tuple[int, int]], array[int]]:
+        """The distinct (index of the writer, pointer of the communicator), and the number of that of each shape.
+
+        To be asked for when all shapes are there.
+        """
+        if self._objects is None or len(self._objects[1]) != len(self.shapes):
+            # a thousand files have a quarter of a million shapes: as little Python as can be for each
+            pairs = list(zip(self.shapes.writer, self.shapes.comm, strict=True))
+            numbers = dict(zip(dict.fromkeys(pairs), itertools.count()))
+            self._objects = list(numbers), array("i", map(numbers.__getitem__, pairs))
+        return self._objects
 
     def append(self, shape: CallShape, op_count: int, line: int, time: float | None = None) -> None:
         """Adds one row."""

@@ -50,17 +50,19 @@ def with_what_was_said(job: JobView, findings: Sequence[Finding], verdict: int) 
     cited = _cited_places(findings)
     takes_all = findings[verdict].cause == INSUFFICIENT_EVIDENCE
     concerned = {id(job.ranks.get(r)) for r in (*findings[verdict].ranks, *findings[verdict].affected_ranks)}
-    said: dict[int, list[Event]] = {}
+    said: dict[int, list[tuple[Event, str]]] = {}
     files = {file for file, _ in cited}
     for process in job.processes:
         # few files are cited, and a job has thousands
         own = () if files.isdisjoint(process.files) else process.events
         known = [_Cited(n, event) for event in own for n in cited.get(_place(event), ())]
         default = verdict if takes_all or id(process) in concerned else None
-        for event in _warnings(process.events, cited, known):
+        if not known and default is None:
+            continue
+        for event, wording in _warnings(process.events, cited, known):
             finding = _nearest(event, known, default)
             if finding is not None:
-                said.setdefault(finding, []).append(event)
+                said.setdefault(finding, []).append((event, wording))
     return tuple(
         replace(finding, also_said=tuple(_evidence(said[number]))) if number in said else finding
         for number, finding in enumerate(findings)
@@ -80,8 +82,10 @@ def _place(event: Event) -> _Place:
     return event.line.file, event.line.number
 
 
-def _warnings(events: Iterable[Event], cited: dict[_Place, list[int]], known: Sequence[_Cited]) -> Iterator[Event]:
-    """The warnings of a process that are not cited, and no more of what is: each wording once."""
+def _warnings(
+    events: Iterable[Event], cited: dict[_Place, list[int]], known: Sequence[_Cited]
+) -> Iterator[tuple[Event, str]]:
+    """The warnings of a process that are not cited, and no more of what is: each wording once, with it."""
     wordings = {template_of(one.event.line.text) for one in known}
     kinds = {one.event.kind for one in known}
     for event in events:
@@ -94,7 +98,7 @@ def _warnings(events: Iterable[Event], cited: dict[_Place, list[int]], known: Se
         if wording in wordings or (event.kind in kinds and event.source != "any"):
             continue
         wordings.add(wording)
-        yield event
+        yield event, wording
 
 
 def _nearest(event: Event, known: Sequence[_Cited], default: int | None) -> int | None:
@@ -112,11 +116,15 @@ def _distance(one: Event, other: Event) -> tuple[float, int] | None:
     return (0.0, lines) if one.line.file == other.line.file and lines <= _NEAR_LINES else None
 
 
-def _evidence(events: Sequence[Event]) -> Iterator[Evidence]:
+def _moment(one: tuple[Event, str]) -> tuple[bool, float, str, int]:
+    event, _ = one
+    return event.time is None, event.time or 0.0, event.line.file, event.line.number
+
+
+def _evidence(said: Sequence[tuple[Event, str]]) -> Iterator[Evidence]:
     """The warnings in order of time, each wording once, whoever says it."""
     seen: set[str] = set()
-    for event in sorted(events, key=lambda e: (e.time is None, e.time or 0.0, e.line.file, e.line.number)):
-        wording = template_of(event.line.text)
+    for event, wording in sorted(said, key=_moment):
         if wording not in seen and len(seen) < _MOST:
             seen.add(wording)
             times = f", {event.count} times" if event.count > 1 else ""

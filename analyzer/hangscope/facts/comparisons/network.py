@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import ipaddress
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -73,6 +74,7 @@ def compare_devices(job: Job) -> Comparison | None:
     return compared(TOPIC, "HCAs", said, must_agree=True)
 
 
+@functools.lru_cache(1 << 12)
 def network_of(address: str) -> str:
     """``10.20.x.x``: the first half of an IPv4 address, or the first four groups of an IPv6 address; "" for neither.
 
