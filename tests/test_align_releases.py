@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import io
+import json
+import re
 from pathlib import Path
 
 import pytest
 
 from check_releases import check_case
 from hangscope.align.job import Job
+from hangscope.align.releases import _Table
 from hangscope.align.versions import Inferred, Versions
 from hangscope.api import analyze
 from hangscope.diagnose.versions import Fit, fit
 from hangscope.report.formats.text import render
 from hangscope.report.options import RenderOptions
 from hangscope.report.serialize import to_dict
+from hangscope.resources import grammars_dir
 from nccl_logs import job_of
 from score_fixtures import FIXTURES
 
 CASES = sorted(folder for folder in FIXTURES.iterdir() if (folder / "logs").is_dir())
+
+
+DIGIT = re.compile(r"\d")
 
 
 def job_of_text(text: str) -> Job:
@@ -169,3 +176,22 @@ def _seen(*releases: str, older: bool = False, newer: bool = False) -> Versions:
 )
 def test_requirement_against_inferred_releases(requirement: str, seen: Versions, expected: Fit) -> None:
     assert fit(requirement, seen) is expected
+
+
+def test_what_is_known_of_texts_alike_but_for_their_numbers_holds_for_each_of_them() -> None:
+    """Every template of NCCL, filled with other numbers in other orders, tells what it tells by itself."""
+    templates = json.loads((grammars_dir() / "releases" / "nccl.json").read_text(encoding="utf-8"))["texts"]
+    fills = ("7", "128", "0x5581ab", "0xabc", "5x", "3c")
+    texts = [
+        "".join(piece if at % 2 == 0 else fill for at, piece in enumerate(pieces))
+        for fill in fills
+        for found in templates.values()
+        for pieces, *_ in found
+    ]
+    texts += [DIGIT.sub(other, text) for text in texts[: len(texts) // len(fills)] for other in ("0", "1", "9")]
+    together = _Table("nccl")
+    told = {text: together.of_text(text, headed=True) for text in texts}
+    assert len(set(told.values())) > 100
+    for text, mask in told.items():
+        together._outlines.clear()
+        assert together._of_whole_text(text, headed=True) == mask, text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from pathlib import Path
 
@@ -42,6 +43,24 @@ def test_load_takes_folders_files_and_globs_as_paths_or_text() -> None:
     assert api.load(str(SKIPPED)).ranks.keys() == whole.ranks.keys() == {0, 1, 2, 3}
     assert api.load(SKIPPED / "rank0.log", SKIPPED / "rank1.log").ranks.keys() == {0, 1}
     assert api.load(str(SKIPPED / "rank*.log")).ranks.keys() == {0, 1, 2, 3}
+
+
+def test_python_looks_for_cycles_again_after_an_analysis_and_after_one_that_fails(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen: list[bool] = []
+
+    def broken(*_: object) -> None:
+        seen.append(gc.isenabled())
+        raise InputError("no job")
+
+    api.load(next(FIXTURES.glob("*/logs")))
+    assert gc.isenabled()
+    monkeypatch.setattr("hangscope.api.reading.align", broken)
+    with pytest.raises(InputError, match="no job"):
+        api.load(next(FIXTURES.glob("*/logs")))
+    assert seen == [False]
+    assert gc.isenabled()
 
 
 def test_load_of_what_is_not_there_is_an_input_error(tmp_path: Path) -> None:

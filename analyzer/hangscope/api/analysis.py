@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hangscope.align.job import Job, align
+from hangscope.api.collector import collector_at_rest
 from hangscope.api.reading import Progress, Reading, ReadLogs, read_logs
 from hangscope.diagnose.confidence import Gaps
 from hangscope.diagnose.evaluate import evaluate
@@ -75,8 +76,9 @@ def _report_and_save(
 ) -> Report:
     if writer is not None:
         writer.add(read.sources)  # alignment fills in what the lines do not say
-    job = align(read.sources, read.unreadable)
-    report = _report(job, rules, history)
+    with collector_at_rest():
+        job = align(read.sources, read.unreadable)
+        report = _report(job, rules, history)
     report, lines, around = _with_lines(report, read, executor)
     if writer is not None:
         writer.finish(job.tables, read.unreadable, lines, around)

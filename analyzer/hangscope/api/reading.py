@@ -7,6 +7,7 @@ from dataclasses import field
 from pathlib import Path
 
 from hangscope.align.job import Job, align
+from hangscope.api.collector import collector_at_rest
 from hangscope.model import SourceRecord
 from hangscope.parse.executors import Executor, open_executor
 from hangscope.parse.source import ParsedSource
@@ -82,7 +83,8 @@ def read_job(
     """The same as `load`, with what it takes to report on the job later."""
     with open_executor(scheduler, jobs) as executor:
         logs = read_logs(paths, executor, progress)
-    job = align(logs.sources, logs.unreadable)
+    with collector_at_rest():
+        job = align(logs.sources, logs.unreadable)
     return Reading(job, logs, jobs, scheduler)
 
 
